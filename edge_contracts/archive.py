@@ -74,7 +74,7 @@ class BundleArchive:
         return b"".join(self.blob_chunks(digest))
 
     def verify(self) -> None:
-        """Read and hash every blob the bundle names. Raises DigestMismatch or MalformedBundle at the first wrong one."""
+        """Read and hash every blob of the bundle. Raises DigestMismatch or MalformedBundle at the first wrong one."""
         for digest, size in self.bundle.blobs().items():
             member = self.members.get(digest)
             if member is not None and member.size != size:

@@ -31,6 +31,9 @@ class AcceleratorKind(str, enum.Enum):
     def _missing_(cls, value: object) -> AcceleratorKind:
         return cls.UNKNOWN
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class AcceleratorStatus(str, enum.Enum):
     """How far an accelerator is ready, from "a runtime may open it now" down to "it is only there"."""
@@ -44,6 +47,9 @@ class AcceleratorStatus(str, enum.Enum):
     @classmethod
     def _missing_(cls, value: object) -> AcceleratorStatus:
         return cls.UNKNOWN
+
+    def __str__(self) -> str:
+        return self.value
 
 
 class RuntimeStatus(str, enum.Enum):
@@ -66,6 +72,9 @@ class BudgetSource(str, enum.Enum):
     @classmethod
     def _missing_(cls, value: object) -> BudgetSource:
         return cls.UNKNOWN
+
+    def __str__(self) -> str:
+        return self.value
 
 
 class BoardFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +102,11 @@ class OsFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CpuCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Cores that share one cpufreq policy or topology cluster. An unknown part is hex: "0x4e/0x004"."""
+    """Cores that share one cpufreq policy or topology cluster. The name of an unknown part is its hex: "0x41/0xfff".
+
+    CPUs that are present and switched off are clusters of their own with `online` False; the counts of CpuFacts leave
+    them out.
+    """
 
     core: str | None = None
     cores: int | None = None
@@ -109,7 +122,7 @@ class CpuCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CpuFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """`budget_cpus` is min(affinity, cgroup quota, online CPUs); `online` and the counts are what the kernel shows."""
+    """`budget_cpus` is min(affinity, cgroup quota, online CPUs); the counts are those of the CPUs that are online."""
 
     model: str | None = None
     physical_cores: int | None = None
@@ -126,6 +139,8 @@ class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Mebibytes. `limit_mb` is the tightest cgroup limit, None when none is known."""
 
     total_mb: int | None = None
+    nominal_mb: int | None = None
+    """What is soldered on, where the board's own revision code says so; `total_mb` is what the kernel sees of it."""
     available_mb: int | None = None
     limit_mb: int | None = None
     bandwidth_gb_s: float | None = None
