@@ -2,8 +2,8 @@
 
     POST {server}/api/v1/enroll      EnrolRequest -> EnrolResponse
 
-The token is ``mindedge1.`` and base64url of JSON: the server's address, a secret, and the SHA-256 of the TUF root and of
-the server's CA where there are any, so that a device needs nothing else to trust the right server.
+The token is ``mindedge1.`` and base64url of JSON: the server's address, a secret, and the SHA-256 of the TUF root and
+of the server's CA where there are any, so that a device needs nothing else to trust the right server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Bodies of the Open Inference Protocol's binary tensor extension, without NumPy.
 
-A body is a JSON header of ``header_length`` bytes followed by the raw tensors, little-endian, row-major, in the order in
-which the header lists them with ``binary_data_size``. A BYTES element is a 4-byte little-endian length and the bytes.
+A body is a JSON header of ``header_length`` bytes followed by the raw tensors, little-endian, row-major, in the
+order in which the header lists them with ``binary_data_size``. A BYTES element is a 4-byte little-endian length and the
+bytes.
 
 Source: https://github.com/kserve/open-inference-protocol and Triton's "binary tensor data extension".
 """

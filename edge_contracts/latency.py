@@ -1,7 +1,7 @@
 """A mergeable latency sketch: counts in logarithmic buckets of base 2^(1/16), so any quantile is within 2.2 %.
 
-Source: DDSketch (Masson, Rim, Lee, VLDB 2019) for the idea of relative-error buckets; the base is ours, so that a device
-sends at most a few hundred bytes a minute. Merging adds counts: exact, in any order.
+Source: DDSketch (Masson, Rim, Lee, VLDB 2019) for the idea of relative-error buckets; the base is ours, so that a
+device sends at most a few hundred bytes a minute. Merging adds counts: exact, in any order.
 """
 
 from __future__ import annotations

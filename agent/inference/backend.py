@@ -6,8 +6,8 @@ Contract:
 - Nothing of a driver's module level imports its runtime: ``option_sets`` and ``pip_line`` work where it is missing.
 - ``fact``, ``open`` and everything of a session run only in an engine, a trial or an import-probe process, never in the
   daemon, since a runtime may die by a signal at import.
-- A session is used by one thread at a time. Arrays given to ``run`` are read only and stay the caller's; arrays returned
-  are the caller's and stay valid after the next ``run``.
+- A session is used by one thread at a time. Arrays given to ``run`` are read only and stay the caller's; arrays
+  returned are the caller's and stay valid after the next ``run``.
 - Drivers translate every foreign exception to BackendError (RuntimeMissing, ProviderFellBack).
 """
 
