@@ -88,6 +88,8 @@ def open_bundle(path: Path) -> BundleArchive:
     members, layout, index_member = _scan(path)
     if layout is None or index_member is None:
         raise MalformedBundle(str(path), "is not a MindEdge bundle (no oci-layout or index.json inside)")
+    if _read(path, layout, "oci-layout") != oci.LAYOUT_FILE:
+        raise MalformedBundle(str(path), f"oci-layout is not {oci.LAYOUT_FILE.decode()}")
     top = _read(path, index_member, "index.json")
     try:
         index = msgspec.json.decode(top, type=oci.Index)
@@ -104,13 +106,19 @@ def open_bundle(path: Path) -> BundleArchive:
 
     descriptor = index.manifests[0]
     index_bytes = read_blob(descriptor.digest)
-    if oci.sha256_digest(index_bytes) != descriptor.digest:
-        raise DigestMismatch(str(path), "the bundle index has changed bytes")
+    if top != layout_index(index_bytes):
+        raise DigestMismatch(str(path), "index.json has changed bytes")
     try:
         bundle = parse_bundle(index_bytes, read_blob)
     except DigestMismatch as error:
         raise DigestMismatch(str(path), str(error)) from error
     return BundleArchive(path, members, index_bytes, bundle)
+
+
+def layout_index(index_bytes: bytes) -> bytes:
+    """The one form of ``index.json`` that a bundle file has: it names the bundle's index and nothing else."""
+    descriptor = oci.describe(index_bytes, oci.INDEX_MEDIA_TYPE, artifact_type=oci.BUNDLE_ARTIFACT_TYPE)
+    return oci.canonical_json(oci.Index(schema_version=2, media_type=oci.INDEX_MEDIA_TYPE, manifests=[descriptor]))
 
 
 def _scan(path: Path) -> tuple[dict[str, Member], Member | None, Member | None]:

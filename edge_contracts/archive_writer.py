@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edge_contracts import oci
+from edge_contracts.archive import layout_index
 
 
 def write_bundle(path: Path, index_bytes: bytes, blobs: Mapping[str, bytes | Path]) -> None:
@@ -17,14 +18,12 @@ def write_bundle(path: Path, index_bytes: bytes, blobs: Mapping[str, bytes | Pat
     ``blobs`` maps digests to bytes or to a file holding them; the index is added by itself. Small JSON members come
     first, so that a reader finds all metadata in the first pages of a large file. Raises OSError; then nothing is left.
     """
-    descriptor = oci.describe(index_bytes, oci.INDEX_MEDIA_TYPE, artifact_type=oci.BUNDLE_ARTIFACT_TYPE)
-    top = oci.Index(schema_version=2, media_type=oci.INDEX_MEDIA_TYPE, manifests=[descriptor])
-    everything: dict[str, bytes | Path] = {**blobs, descriptor.digest: index_bytes}
+    everything: dict[str, bytes | Path] = {**blobs, oci.sha256_digest(index_bytes): index_bytes}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
             _add(tar, "oci-layout", oci.LAYOUT_FILE)
-            _add(tar, "index.json", oci.canonical_json(top))
+            _add(tar, "index.json", layout_index(index_bytes))
             for digest in sorted(everything, key=lambda key: (_size(everything[key]), key)):
                 _add(tar, "blobs/sha256/" + digest.removeprefix("sha256:"), everything[digest])
             tar.close()
