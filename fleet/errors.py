@@ -253,7 +253,7 @@ class AddressInUse(FleetError):
     """``host`` and ``port`` are already listened on."""
 
     def __init__(self, host: str, port: int) -> None:
-        super().__init__(f"port {port} on {host} is in use: stop the program that listens there or choose another with --port")
+        super().__init__(f"port {port} on {host} is in use: stop what listens there or choose another with --port")
         self.host = host
         self.port = port
 
@@ -269,7 +269,7 @@ class ServerUnreachable(ClientError):
     """``server`` is the address that was tried."""
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(f"{server} is not reachable ({reason}): is `mindfleet serve` running there? choose another with --server")
+        super().__init__(f"{server} is not reachable ({reason}): start `mindfleet serve` or choose another with --server")
         self.server = server
         self.reason = reason
 

@@ -136,8 +136,9 @@ class Wave(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
-    """The head of a rollout; its targets are stored beside it. ``waves`` are the planned ones; ``tail`` takes late devices.
+    """The head of a rollout; its targets are stored beside it.
 
+    waves: the planned ones. tail: takes late devices.
     why: why it is in its state. matched: devices the selector found at start. rollback_wave: which wave goes back, None
     for all. deadlines_s: longest stay by deployment state, over the defaults of ``deadlines.py``.
     """

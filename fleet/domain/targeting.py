@@ -37,7 +37,7 @@ def matches(selector: Selector, device: Targetable) -> bool:
 
 
 def select(selector: Selector, devices: Iterable[Targetable]) -> list[str]:
-    """Ids of the devices meant: in the order of ``selector.devices`` where given (so a canary can be named), else by id."""
+    """Ids of the devices meant: in the order of ``selector.devices`` (so a canary can be named), else by id."""
     found = sorted(device.id for device in devices if matches(selector, device))
     if selector.devices is None:
         return found

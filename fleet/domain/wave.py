@@ -148,7 +148,7 @@ def judge(policy: WavePolicy, tally: Tally) -> tuple[Verdict, str]:
     if tally.settled and tally.executed == 0:
         return Verdict.NOTHING_EXECUTED, "nothing executed: no device of this wave ran the deployment to an end"
     if not tally.settled and tally.executed < max(1, policy.min_executed):
-        return Verdict.UNDECIDED, f"{tally.executed} of {tally.targeted} ended, {policy.min_executed} needed for a verdict"
+        return Verdict.UNDECIDED, f"{tally.executed} of {tally.targeted} ended; a verdict needs {policy.min_executed}"
     base = tally.targeted if policy.denominator is Denominator.TARGETED else tally.contacted
     error_pct, success_pct = share_pct(tally.failed, base), share_pct(tally.succeeded, base)
     if error_pct > Fraction(policy.error_threshold_pct):

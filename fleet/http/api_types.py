@@ -182,7 +182,7 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     version: str
     name: str | None = None
     selector: Selector = Selector()
-    waves: list[WavePolicy] = [WavePolicy()]
+    waves: list[WavePolicy] = msgspec.field(default_factory=lambda: [WavePolicy()])
     tail: WavePolicy | None = None
     max_in_flight: int = 100
     policy: Policy = Policy()
