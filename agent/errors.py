@@ -116,5 +116,17 @@ class UpdateError(AgentError):
         self.reason = reason
 
 
+class SourceFailed(UpdateError):
+    """A source of blobs gave nothing usable. ``is_transient``: the same request may work later."""
+
+    def __init__(self, reason: str, *, is_transient: bool) -> None:
+        super().__init__("download", reason)
+        self.is_transient = is_transient
+
+
+class UpdateInterrupted(AgentError):
+    """An effect stopped since its ``interrupt`` said so; the executor knows why. Nothing half done is visible."""
+
+
 class LinkError(AgentError):
     """Enrolment, broker or server: refused, unreachable or misconfigured."""

@@ -1,0 +1,1 @@
+"""The commands of ``mindie``: one file each, ``register(subparsers, common)``, a handler ``args.run(args) -> int``."""
