@@ -1,0 +1,88 @@
+"""The main job from end to end, with real parts: one model in, a small fleet serving it, a bad update undone.
+
+python -m examples.demo [--keep] [--json] [--work DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from examples.demo.commands import CommandFailed
+from examples.demo.fleet_in_small import FleetInSmall
+from examples.demo.narration import Narrator
+from examples.demo.steps import Demo, NotSeen
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit 0 only if every step was seen to do what it must."""
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--keep", action="store_true", help="leave the fleet running and print how to open the TUI")
+    parser.add_argument("--json", action="store_true", help="print the facts as one JSON document on stdout")
+    parser.add_argument("--work", type=Path, help="folder for all data (default: a temporary one, removed at the end)")
+    args = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    work = args.work or Path(tempfile.mkdtemp(prefix="mindedge-demo-"))
+    work.mkdir(parents=True, exist_ok=True)
+    narrator = Narrator()
+    fleet = FleetInSmall(work, narrator)
+    status = 1
+    try:
+        demo = Demo(fleet, narrator)
+        facts = demo.run()
+        status = 0
+        if args.keep:
+            _keep(fleet, narrator)
+    except (CommandFailed, NotSeen) as error:
+        narrator.warn(f"FAILED: {error}")
+        narrator.say(f"logs are in {work}")
+    except KeyboardInterrupt:
+        narrator.say("interrupted")
+        status = 130
+    finally:
+        left = _shut_down(fleet)
+    if left:
+        narrator.warn(f"FAILED: processes left running: {left}")
+        status = 1
+    if status == 0:
+        _report(facts, narrator, args.json)
+    if status != 1 and args.work is None:
+        shutil.rmtree(work, ignore_errors=True)
+    return status
+
+
+def _report(facts: dict[str, Any], narrator: Narrator, as_json: bool) -> None:
+    narrator.say(f"All seen, nothing left running. {narrator.seconds:.0f} s.")
+    if as_json:
+        print(json.dumps({**facts, "seconds": round(narrator.seconds, 1)}, indent=2))
+
+
+def _keep(fleet: FleetInSmall, narrator: Narrator) -> None:
+    token = fleet.server_data / "operator.token"
+    narrator.say("The fleet stays up. In another terminal:")
+    narrator.say(f"   .venv/bin/mindfleet tui --server {fleet.url} --token-file {token}")
+    narrator.say("Ctrl-C here ends it.")
+    signal.pause()
+
+
+def _shut_down(fleet: FleetInSmall) -> list[int]:
+    """Stop all; a second Ctrl-C must not leave half of it running."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return fleet.stop()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())
