@@ -201,6 +201,8 @@ class RuntimeFact(msgspec.Struct, frozen=True, kw_only=True):
     targets: list[str] = msgspec.field(default_factory=list)
     status: str = RuntimeStatus.UNKNOWN.value
     detail: str | None = None
+    providers: list[str] | None = None
+    """Execution providers or devices that the installed build says it has, in its own words; None: not asked."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
