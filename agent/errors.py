@@ -10,7 +10,8 @@ AgentError
 ├── NoCandidate               no variant can run here and pass; carries the evidence
 ├── ServingError              server or engine cannot do what was asked
 │   ├── PortInUse             the address is taken; names it
-│   └── LoadFailed            the engine could not load or warm up a model
+│   ├── LoadFailed            the engine could not load or warm up a model
+│   └── RequestRefused        a client's request is answered with an error; carries the HTTP status
 ├── UpdateError               a deployment cannot go on; carries an error code of edge_contracts.messages
 └── LinkError                 enrolment, broker or server: refused, unreachable, misconfigured
 """
@@ -104,6 +105,15 @@ class LoadFailed(ServingError):
     def __init__(self, model: str, reason: str) -> None:
         super().__init__(f"model {model}: {reason}")
         self.model = model
+        self.reason = reason
+
+
+class RequestRefused(ServingError):
+    """A request of the data plane is answered with ``status`` (400, 401, 404, 405, 413, 500, 503) and one line."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
         self.reason = reason
 
 
