@@ -71,7 +71,7 @@ class FleetInSmall:
         return {item["id"]: item for item in self.mindfleet_json("device", "list")["items"]}
 
     def until(self, what: str, seen: Callable[[], Any], timeout_s: float) -> Any:
-        """Poll until ``seen()`` gives something other than None. Raises CommandFailed when a service ends or time is up."""
+        """Poll until ``seen()`` is not None. Raises CommandFailed when a service ends or time is up."""
         deadline = time.monotonic() + timeout_s
         with self.narrator.waiting(f"waiting until {what}"):
             while True:
