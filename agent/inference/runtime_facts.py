@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from agent.inference.process_end import signal_text
 from agent.inference.lookup import backend_names
+from agent.inference.process_end import signal_text
 from edge_contracts.capabilities import RuntimeFact, RuntimeStatus
 
 PACKAGES = {

@@ -64,8 +64,9 @@ def _quantizer(binding: TensorBinding) -> Convert:
     scale, zero = np.float32(binding.scale or 1.0), np.float32(binding.zero_point or 0)
 
     def quantize(array: Array) -> Array:
-        scaled = np.rint(np.asarray(array, dtype=np.float32) / scale) + zero
-        return np.clip(np.nan_to_num(scaled), limits.min, limits.max).astype(dtype)
+        scaled: Array = np.rint(np.asarray(array, dtype=np.float32) / scale) + zero
+        clipped: Array = np.clip(np.nan_to_num(scaled), limits.min, limits.max)
+        return clipped.astype(dtype)
 
     return quantize
 
@@ -84,11 +85,16 @@ def _dequantizer(binding: TensorBinding, wire_dtype: str) -> Convert:
 def _caster(source: str, target: str, name: str) -> Convert:
     if source == "BF16":
         widened = _dtype(target, name)
-        return lambda array: (array.astype(np.uint32) << 16).view(np.float32).astype(widened, copy=False)
+        return lambda array: _from_bfloat16(array).astype(widened, copy=False)
     if target == "BF16":
         return _to_bfloat16
     dtype = _dtype(target, name)
     return lambda array: array.astype(dtype)
+
+
+def _from_bfloat16(array: Array) -> Array:
+    bits: Array = array.astype(np.uint32) << 16
+    return bits.view(np.float32)
 
 
 def _to_bfloat16(array: Array) -> Array:

@@ -87,7 +87,7 @@ def stub_variant(
 ) -> VariantFiles:
     """The affine model for the stub backend; ``behaviour`` as agent.inference.backends.stub describes it."""
     document = {"format": "mindedge-stub-1", "weight": model.weight, "bias": model.bias, "behaviour": behaviour or {}}
-    return VariantFiles(_spec(name, "stub", "model.json", **spec), {"model.json": json.dumps(document).encode()})
+    return VariantFiles(affine_spec(name, "stub", "model.json", **spec), {"model.json": json.dumps(document).encode()})
 
 
 def onnx_variant(model: Affine, name: str = "onnxruntime-fp32-cpu", **spec: Any) -> VariantFiles:
@@ -106,9 +106,14 @@ def onnx_variant(model: Affine, name: str = "onnxruntime-fp32-cpu", **spec: Any)
     )  # fmt: skip
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return VariantFiles(
-        _spec(name, "onnxruntime", "model.onnx", opset=17, ir_version=8, **spec),
+        affine_spec(name, "onnxruntime", "model.onnx", opset=17, ir_version=8, **spec),
         {"model.onnx": proto.SerializeToString(deterministic=True)},
     )
+
+
+def openvino_variant(model: Affine, name: str = "openvino-fp32-cpu", **spec: Any) -> VariantFiles:
+    """The ONNX file for OpenVINO, which reads it as it is."""
+    return VariantFiles(affine_spec(name, "openvino", "model.onnx", **spec), onnx_variant(model).files)
 
 
 def stub_bundle(
@@ -190,7 +195,8 @@ def _keep_manifest(manifest: oci.Manifest, keep: Callable[..., oci.Descriptor]) 
     return keep(oci.canonical_json(manifest), oci.MANIFEST_MEDIA_TYPE, artifact_type=manifest.artifact_type)
 
 
-def _spec(name: str, runtime: str, entry: str, **more: Any) -> VariantSpec:
+def affine_spec(name: str, runtime: str, entry: str, **more: Any) -> VariantSpec:
+    """The spec of an affine variant; ``more`` replaces or adds fields."""
     fields: dict[str, Any] = {"precision": "fp32", "target": "cpu", **more}
     return VariantSpec(
         name=name, runtime=runtime, entry=entry,

@@ -59,7 +59,9 @@ class StubBackend:
         )
 
     def option_sets(self, variant: VariantSpec, device: Capabilities, threads: int) -> list[dict[str, OptionValue]]:
-        """One per thread count."""
+        """One per thread count; none for a target that is not the CPU."""
+        if variant.target != "cpu":
+            return []
         return [{"threads": count, "provider": PROVIDER} for count in thread_counts(threads, device)]
 
     def default_options(self) -> dict[str, OptionValue]:
@@ -91,7 +93,7 @@ class StubSession:
         self._bias = np.asarray(document["bias"], dtype=np.float32)
         self._behaviour: dict[str, Any] = dict(document.get("behaviour", {}))
         self._delay_s = _delay_us(self._behaviour, options) / 1e6
-        self._rng = random.Random(0)  # noqa: S311 - reproducible jitter, no secret
+        self._rng = random.Random(0)
         self._runs = 0
         self._leaked: list[bytearray] = []
 
