@@ -269,7 +269,7 @@ class ServerUnreachable(ClientError):
     """``server`` is the address that was tried."""
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(f"{server} is not reachable ({reason}): start `mindfleet serve` or choose another with --server")
+        super().__init__(f"{server} is not reachable ({reason}): start mindfleet serve or choose another --server")
         self.server = server
         self.reason = reason
 

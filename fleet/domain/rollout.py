@@ -13,7 +13,7 @@ import msgspec
 from edge_contracts.deployment import FAILURES, TERMINAL, DeploymentState
 from edge_contracts.messages import BundleRef, Policy
 from fleet.domain.targeting import Selector
-from fleet.domain.wave import TAIL_POLICY, Tally, WavePolicy, WaveState
+from fleet.domain.wave import TAIL_POLICY, WavePolicy, WaveState
 from fleet.errors import NotAllowedNow
 
 
@@ -87,20 +87,24 @@ class TargetKind(str, enum.Enum):
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """One deployment on one device. ``state`` None: not asked yet. Times in Unix ms, None: not yet.
 
-    wave: position in ``Rollout.waves``, its length for the tail. previous: what the device served when it was asked
-    (None: nothing). straggler: it left its first wave for the tail. regressed: it committed and fell back later.
+    wave: position in ``Rollout.waves``, its length for the tail; first_wave: before it became a straggler.
+    previous: what the device served when it was asked (None: nothing). desired_version: of the wish that asked it.
+    regressed: it committed and fell back later.
     """
 
     rollout: str
     device: str
     deployment: str
     wave: int
+    first_wave: int
+    position: int = 0
     kind: TargetKind = TargetKind.INSTALL
     attempt: int = 1
     state: DeploymentState | None = None
     reason: str | None = None
     error_code: str | None = None
     previous: BundleRef | None = None
+    desired_version: int | None = None
     asked_ms: int | None = None
     contacted_ms: int | None = None
     changed_ms: int | None = None
@@ -126,13 +130,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wave(msgspec.Struct, frozen=True, kw_only=True):
-    """A wave as it stands. ``why`` explains its state."""
+    """A wave as it stands. ``why`` explains its state. ``forgiven``: failures that the operator accepted by resuming;
+    they have left the counts."""
 
     policy: WavePolicy
     state: WaveState = WaveState.PENDING
     why: str | None = None
     opened_ms: int | None = None
     judged_ms: int | None = None
+    forgiven: int = 0
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,16 +174,3 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     def all_waves(self) -> tuple[Wave, ...]:
         """The planned waves and the tail."""
         return (*self.waves, self.tail)
-
-
-def tally(targets: list[Target]) -> Tally:
-    """Counts over the targets of one wave (kind INSTALL, the latest attempt of each device)."""
-    counted = [t for t in targets if t.succeeded or t.failed or not t.terminal]
-    return Tally(
-        targeted=len(counted),
-        contacted=sum(t.contacted_ms is not None for t in counted),
-        succeeded=sum(t.succeeded for t in counted),
-        failed=sum(t.failed for t in counted),
-        in_flight=sum(t.in_flight for t in counted),
-        withdrawn=len(targets) - len(counted),
-    )

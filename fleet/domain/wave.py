@@ -44,7 +44,10 @@ class ErrorAction(str, enum.Enum):
 
 
 class WaveState(str, enum.Enum):
-    """PENDING: not begun. RUNNING: devices are asked. SOAKING: succeeded, watched for ``soak_s``. SKIPPED: empty."""
+    """PENDING: not begun. RUNNING: devices are asked. SOAKING: succeeded, watched for ``soak_s``. SKIPPED: empty.
+
+    ACCEPTED: failed, and the operator resumed all the same.
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -52,6 +55,13 @@ class WaveState(str, enum.Enum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     SKIPPED = "skipped"
+    ACCEPTED = "accepted"
+
+
+DONE = frozenset({WaveState.SUCCEEDED, WaveState.SKIPPED, WaveState.ACCEPTED})
+"""After these the next wave may begin."""
+OPEN = frozenset({WaveState.RUNNING, WaveState.SOAKING, WaveState.SUCCEEDED, WaveState.ACCEPTED})
+"""Begun and not failed: devices of such a wave are asked, while the rollout runs."""
 
 
 class Verdict(str, enum.Enum):
@@ -87,7 +97,7 @@ TAIL_POLICY = WavePolicy(success_threshold_pct=0.0, error_threshold_pct=50.0, mi
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one wave. Stragglers, superseded and canceled devices are in none but their own.
+    """Counts of one wave. Stragglers and withdrawn devices (superseded, canceled, sent back) are in none but their own.
 
     targeted: in the wave. contacted: answered. executed = succeeded + failed. succeeded: committed and not regressed.
     failed: ended in a failure state, or regressed after the commit. in_flight: asked and not settled.

@@ -1,0 +1,205 @@
+"""Takes in what devices say: presence, facts, reports, telemetry, events. The reported state is the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from edge_contracts.latency import LatencySketch
+from edge_contracts.messages import Birth, Event, Reported, Status, Telemetry
+from edge_contracts.topics import Topic
+from fleet.domain.device import Device, Vitals, after_birth, after_status, newer_report, seen
+from fleet.domain.history import DeviceEvent, LatencyMinute
+from fleet.domain.observation import observe
+from fleet.domain.rollout import Target
+from fleet.store.unit_of_work import Store, UnitOfWork
+
+Message = Birth | Status | Reported | Telemetry | Event
+MINUTE_MS = 60_000
+_MAX_TEXT = 2000
+
+
+@dataclass(frozen=True)
+class Received:
+    """A decoded message. ``retained``: the broker kept it from before. ``at_ms``: when the server took it."""
+
+    topic: Topic
+    message: Message
+    retained: bool
+    at_ms: int
+
+
+@dataclass
+class Effects:
+    """What a batch came to, after its commit: rollouts to look at, devices whose wish they have not read, strangers."""
+
+    rollouts: set[str] = field(default_factory=set)
+    lagging: set[str] = field(default_factory=set)
+    strangers: int = 0
+
+
+class Inventory:
+    """``ingest`` is called by one thread at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def ingest(self, batch: Sequence[Received]) -> Effects:
+        """Takes the messages in, all in one transaction, in their order. The same message twice changes nothing.
+
+        Messages of unknown devices, or on another site's topic, are counted as strangers and dropped. When it raises
+        (StoreError, or for a number that no database takes), nothing is changed.
+        """
+        effects = Effects()
+        with self._store.write() as work:
+            ids = sorted({item.topic.device for item in batch})
+            devices = {device.id: device for device in work.devices.find({"id": ids})}
+            before = dict(devices)
+            intake = _Intake(work, devices, effects)
+            for item in batch:
+                intake.take(item)
+            changed = [device for name, device in devices.items() if device is not before[name]]
+            _save_devices(work, changed, before)
+            intake.flush()
+            effects.rollouts |= intake.presence_changes(before)
+            work.commit()
+        return effects
+
+
+def _save_devices(work: UnitOfWork, changed: Iterable[Device], before: dict[str, Device]) -> None:
+    """Only the fields that changed are written: telemetry must not rewrite kilobytes of facts."""
+    light: list[Device] = []
+    heavy: list[Device] = []
+    for device in changed:
+        old = before[device.id]
+        same = device.capabilities is old.capabilities and device.reported is old.reported
+        (light if same else heavy).append(device)
+    work.devices.save(light, only=("presence", "vitals"))
+    work.devices.save(heavy, only=("presence", "vitals", "capabilities", "agent_version", "serving_port", "reported"))
+
+
+class _Intake:
+    """One batch."""
+
+    def __init__(self, work: UnitOfWork, devices: dict[str, Device], effects: Effects) -> None:
+        self._work = work
+        self._devices = devices
+        self._effects = effects
+        self._latency: dict[tuple[str, str, str, str, int], LatencyMinute] = {}
+        self._events: list[DeviceEvent] = []
+        self._reports: dict[str, tuple[Reported, int]] = {}
+        self._takers: dict[type, Callable[[Device, Received], Device]] = {
+            Birth: self._birth, Status: self._status, Reported: self._reported, Telemetry: self._telemetry,
+            Event: self._event,
+        }  # fmt: skip
+
+    def take(self, item: Received) -> None:
+        device = self._devices.get(item.topic.device)
+        if device is None or device.site != item.topic.site:
+            self._effects.strangers += 1
+            return
+        self._devices[device.id] = self._takers[type(item.message)](device, item)
+
+    def flush(self) -> None:
+        """Writes what is not a field of a device."""
+        self._work.latencies.save(list(self._latency.values()))
+        self._work.events.save(self._events)
+        for name, (reported, at_ms) in self._reports.items():
+            self._observe(name, reported, at_ms)
+
+    def presence_changes(self, before: dict[str, Device]) -> set[str]:
+        """Rollouts with an open target on a device that came or went."""
+        moved = [name for name, device in self._devices.items() if device.online != before[name].online]
+        targets = self._work.targets.find({"device": moved}) if moved else []
+        return {target.rollout for target in targets if not target.terminal}
+
+    def _birth(self, device: Device, item: Received) -> Device:
+        birth = item.message
+        assert isinstance(birth, Birth)
+        if birth.session < device.presence.session:
+            return device
+        return msgspec.structs.replace(
+            device,
+            presence=after_birth(device.presence, birth.session, item.at_ms, retained=item.retained),
+            capabilities=birth.capabilities,
+            agent_version=birth.agent_version[:100],
+            serving_port=birth.serving_port,
+        )
+
+    def _status(self, device: Device, item: Received) -> Device:
+        assert isinstance(item.message, Status)
+        presence = after_status(device.presence, item.message.online, item.message.session, item.at_ms)
+        return device if presence == device.presence else msgspec.structs.replace(device, presence=presence)
+
+    def _reported(self, device: Device, item: Received) -> Device:
+        reported = item.message
+        assert isinstance(reported, Reported)
+        device = self._sign_of_life(device, item)
+        if newer_report(device, reported):
+            self._reports[device.id] = (reported, item.at_ms)
+            device = msgspec.structs.replace(device, reported=reported)
+        if device.lags:
+            self._effects.lagging.add(device.id)
+        return device
+
+    def _telemetry(self, device: Device, item: Received) -> Device:
+        telemetry = item.message
+        assert isinstance(telemetry, Telemetry)
+        device = self._sign_of_life(device, item)
+        if telemetry.to_ms <= device.vitals.to_ms:
+            return device  # the same again
+        for model, latency in telemetry.models.items():
+            for stage, data in latency.stages.items():
+                minute_ms = item.at_ms - item.at_ms % MINUTE_MS
+                row = LatencyMinute(
+                    device=device.id, model=model[:64], digest=latency.digest[:80], stage=stage[:32],
+                    minute_ms=minute_ms, version=latency.version[:64], sketch=LatencySketch.from_data(data).to_data(),
+                    requests=latency.requests, errors=latency.errors,
+                )  # fmt: skip
+                self._merge(row)
+        vitals = Vitals(
+            to_ms=telemetry.to_ms, rss_mb=telemetry.rss_mb, cpu_percent=telemetry.cpu_percent,
+            temp_c=telemetry.temp_c, throttled=telemetry.throttled,
+        )  # fmt: skip
+        return msgspec.structs.replace(device, vitals=vitals)
+
+    def _merge(self, row: LatencyMinute) -> None:
+        key = (row.device, row.model, row.digest, row.stage, row.minute_ms)
+        known = self._latency.get(key) or self._work.latencies.get(*key)
+        if known is not None:
+            sketch = LatencySketch.from_data(known.sketch)
+            sketch.merge(LatencySketch.from_data(row.sketch))
+            row = msgspec.structs.replace(
+                row, sketch=sketch.to_data(), requests=known.requests + row.requests, errors=known.errors + row.errors
+            )
+        self._latency[key] = row
+
+    def _event(self, device: Device, item: Received) -> Device:
+        event = item.message
+        assert isinstance(event, Event)
+        self._events.append(
+            DeviceEvent(
+                device=device.id, id=event.id[:100], at_ms=event.at_ms, kind=event.kind[:100],
+                text=event.text[:_MAX_TEXT], model=event.model, deployment=event.deployment, facts=event.facts,
+            )
+        )  # fmt: skip
+        return self._sign_of_life(device, item)
+
+    def _sign_of_life(self, device: Device, item: Received) -> Device:
+        if item.retained:
+            return device
+        return msgspec.structs.replace(device, presence=seen(device.presence, item.at_ms))
+
+    def _observe(self, device: str, reported: Reported, at_ms: int) -> None:
+        changed: list[Target] = []
+        for target in self._work.targets.find({"device": device}):
+            rollout = self._work.rollouts.get(target.rollout)
+            if rollout is None:
+                continue
+            after = observe(target, rollout.model, rollout.digest, reported, at_ms)
+            if after is not target:
+                changed.append(after)
+        self._work.targets.save(changed)
+        self._effects.rollouts |= {target.rollout for target in changed}

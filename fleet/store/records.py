@@ -1,0 +1,87 @@
+"""What is stored: each kind of record with its key, and which of its fields can be asked for."""
+
+from __future__ import annotations
+
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from fleet.domain.catalogue import RegisteredBundle
+from fleet.domain.device import Device
+from fleet.domain.history import DeviceEvent, LatencyMinute
+from fleet.domain.identity import Credential, StoredToken
+from fleet.domain.rollout import Rollout, Target
+from fleet.domain.wish import Wish
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``name`` is the table's; ``key`` its primary key; ``indexes`` further fields that are searched."""
+
+    name: str
+    struct: type[msgspec.Struct]
+    key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("devices", Device, ("id",)),
+        Kind("credentials", Credential, ("device",)),
+        Kind("tokens", StoredToken, ("id",), (("secret_sha256",),)),
+        Kind("bundles", RegisteredBundle, ("name", "version"), (("digest",),)),
+        Kind("rollouts", Rollout, ("id",), (("state",),)),
+        Kind("targets", Target, ("rollout", "device", "kind", "attempt"), (("device",), ("state",))),
+        Kind("wishes", Wish, ("device", "model")),
+        Kind("latencies", LatencyMinute, ("device", "model", "digest", "stage", "minute_ms"), (("minute_ms",),)),
+        Kind("events", DeviceEvent, ("device", "id"), (("device", "at_ms"),)),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field and how it is stored: "text", "integer", "real", "boolean" as it is, "json" encoded."""
+
+    name: str
+    storage: str
+    type: Any
+    nullable: bool
+
+
+@lru_cache(maxsize=64)
+def fields(struct: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """The fields of a record in order, with how each is stored."""
+    hints = typing.get_type_hints(struct)
+    return tuple(_field(name, hints[name]) for name in struct.__struct_fields__)
+
+
+def plain(value: Any) -> Any:
+    """A plain field's value as a database takes it."""
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _field(name: str, hint: Any) -> Field:
+    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    kinds = [part for part in parts if part is not type(None)]
+    kind = kinds[0] if len(kinds) == 1 else object
+    return Field(name, _storage(kind), hint, nullable=len(kinds) < len(parts))
+
+
+def _storage(kind: Any) -> str:
+    if not isinstance(kind, type):
+        return "json"
+    if issubclass(kind, bool):
+        return "boolean"
+    if issubclass(kind, str):
+        return "text"
+    if issubclass(kind, int):
+        return "integer"
+    return "real" if issubclass(kind, float) else "json"
