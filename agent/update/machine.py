@@ -27,6 +27,7 @@ class Event(enum.Enum):
     PROVEN = "proven"
     PINNED = "pinned"  # the wish is a bundle that is kept here and was verified when it came
     ALREADY_ACTIVE = "already_active"
+    REMOVED = "removed"  # the wish is to have no bundle
     FAILED = "failed"  # the bundle or an effect failed and nothing had been switched
     REJECTED = "rejected"  # policy or compatibility forbids it
     REVERTED = "reverted"  # it had been switched in and the former state is back
@@ -43,6 +44,7 @@ FORWARD: Mapping[tuple[S, Event], S] = MappingProxyType(
         (S.QUEUED, Event.STARTED): S.DOWNLOADING,
         (S.QUEUED, Event.PINNED): S.TRIAL,
         (S.QUEUED, Event.ALREADY_ACTIVE): S.COMMITTED,
+        (S.QUEUED, Event.REMOVED): S.COMMITTED,
         (S.DOWNLOADING, Event.DOWNLOADED): S.VERIFYING,
         (S.VERIFYING, Event.VERIFIED): S.INSTALLING,
         (S.INSTALLING, Event.INSTALLED): S.PROBING,
@@ -75,8 +77,10 @@ TABLE: Mapping[tuple[S, Event], S] = MappingProxyType(
     }
 )
 
+SUSPECT = frozenset({S.PROBING, S.TRIAL})
+"""States that run the bundle: a power cut in them may be its doing."""
 MAX_POWER_RETURNS = 2
-"""A deployment whose trial or probing was cut this often is taken as the cause."""
+"""A deployment that was cut more often than this in a suspect state is taken as the cause."""
 
 
 class IllegalTransition(Exception):
