@@ -105,12 +105,12 @@ class Machine:
         if place is None:
             return None
         try:
+            if not stat.S_ISREG(place.lstat().st_mode):
+                return None
             handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
         try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return None
             return _read_up_to(handle, MAX_FILE_BYTES)
         except OSError:
             return None
