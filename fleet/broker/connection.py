@@ -62,24 +62,33 @@ class MqttConnection:
         self._on_message = on_message
         self._on_confirmed = on_confirmed
         self._on_subscribed = on_subscribed
+        self._opening = threading.Lock()
+        self._closed = False
         self._client: paho.Client | None = None
 
     def open(self) -> None:
-        """Connects and starts the connection's thread. Raises OSError when there is no broker."""
-        client = self._make_client()
-        self._client = client
-        try:
-            client.connect(self._address.host, self._address.port, keepalive=KEEPALIVE_S)
-        except OSError:
-            self.lost.set()
-            self.settled.set()
-            raise
-        client.loop_start()
+        """Connects and starts the connection's thread, unless close() came first. Raises OSError without a broker."""
+        with self._opening:
+            if self._closed:
+                return
+            self._client = client = self._make_client()
+            try:
+                client.connect(self._address.host, self._address.port, keepalive=KEEPALIVE_S)
+            except OSError:
+                self._end()
+                raise
+            client.loop_start()
 
     def close(self) -> None:
-        """Says goodbye if that is possible and ends the thread. Not from a callback."""
-        client = self._client
+        """Says goodbye if that is possible and ends the thread. Not from a callback.
+
+        Waits for an open() under way (CONNECT_TIMEOUT_S at most): paho cannot be left while it connects.
+        """
+        with self._opening:
+            self._closed = True
+            client = self._client
         if client is None:
+            self._end()
             return
         client.disconnect()
         if not self.lost.wait(_CLOSE_GRACE_S):
@@ -131,6 +140,9 @@ class MqttConnection:
         self.settled.set()
 
     def _disconnected(self, _client: paho.Client, _data: Any, _flags: Any, _code: Any, _properties: Any) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self.lost.set()
         self.settled.set()
 

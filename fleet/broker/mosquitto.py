@@ -5,7 +5,7 @@ What its configuration has to say (mosquitto 2.0.11, measured):
 - SIGHUP reads the password and ACL files again and closes the connections of users that are gone or changed, and no
   others; neither a restart nor the dynamic security plugin is needed.
 - The site stands in the topic, so the ACL has lines for each user and cannot be a ``pattern`` with %u.
-- ``user root`` when started as root: mosquitto would else change to its own user, and a change of user undoes the binding
+- ``user root`` when started as root: mosquitto would else change to its own user, and a change of user ends the binding
   to the parent's life. Anyone else it runs as stays who it is.
 - ``use_username_as_clientid``: nobody can take over another's connection by using its client id.
 - A killed broker loses what came since the last autosave, up to 10 s of queued and retained messages

@@ -38,6 +38,14 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
+def is_free(port: int) -> bool:
+    try:
+        listen(port).close()
+    except OSError:
+        return False
+    return True
+
+
 class ChildSuite(BrokerSuite):
     factory: str
 
@@ -80,8 +88,7 @@ class ChildSuite(BrokerSuite):
                 assert not gone(facts["pid"])
             finally:
                 parent.send_signal(signal.SIGKILL)
-        eventually(lambda: gone(facts["pid"]))
-        listen(facts["port"]).close()
+        eventually(lambda: gone(facts["pid"]) and is_free(facts["port"]))
 
     def test_a_broker_started_by_a_thread_outlives_that_thread(self, rig: MqttRig) -> None:
         rig.broker.set_accounts([account("cam-1")])
