@@ -22,7 +22,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``threads``: what torch would use. ``precision``: "bf16" where the first device does it in hardware, else "fp32"."""
+    """``threads``: what torch would use. ``precision``: "bf16" where the first device does it, else "fp32"."""
 
     torch: str
     cuda: str | None
