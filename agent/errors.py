@@ -7,6 +7,7 @@ AgentError
 │   ├── RuntimeMissing        the runtime is not installed; carries the pip line
 │   └── ProviderFellBack      the effective provider is not the one that was asked for
 ├── TrialError                a trial process gave no usable result (crashed, hung, out of memory)
+│   └── SelectionCanceled     we were told to stop; no evidence of anything
 ├── NoCandidate               no variant can run here and pass; carries the evidence
 ├── ServingError              server or engine cannot do what was asked
 │   ├── PortInUse             the address is taken; names it
@@ -71,6 +72,13 @@ class TrialError(AgentError):
         super().__init__(reason)
         self.reason = reason
         self.is_evidence = is_evidence
+
+
+class SelectionCanceled(TrialError):
+    """The one who asked for a choice or a proof canceled it; no evidence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, is_evidence=False)
 
 
 class NoCandidate(AgentError):

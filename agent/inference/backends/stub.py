@@ -4,7 +4,7 @@
 
 ``x [n, rows] -> logits [n, columns]``. ``behaviour``, all optional:
 
-    crash_at       "import" | "load" | "run": end this process by ``signal`` (number, default 4 = SIGILL)
+    crash_at       "load" | "run": end this process by ``signal`` (number, default 4 = SIGILL)
     hang_at        "load" | "run": never answer
     error_at       "load" | "run": raise as a runtime would
     after_runs     misbehave in "run" only from that many runs on (0: at once)
@@ -13,6 +13,7 @@
     jitter_us      up to that much more, from a seeded generator
     delay_us_of    {"option=value": microseconds}: replaces delay_us where an option has that value (as text)
     leak_mb        memory kept per run
+    print_at       "load" | "run": write to standard output, as chatty runtimes do
     fall_back_to   the provider that is really in effect
 
 It is reachable only where MINDEDGE_STUB_BACKEND=1 is set (agent.inference.registry): a real bundle cannot name it.
@@ -119,11 +120,13 @@ class StubSession:
         return {"logits": logits.astype(self._numpy.float32)}
 
     def misbehave(self, moment: str) -> None:
-        """Crash, hang or raise when the model says so for this moment."""
+        """Crash, hang, speak or raise when the model says so for this moment."""
         if self._behaviour.get("crash_at") == moment:
             os.kill(os.getpid(), int(self._behaviour.get("signal", 4)))
         if self._behaviour.get("hang_at") == moment:
             time.sleep(_HANG_S)
+        if self._behaviour.get("print_at") == moment:
+            os.write(1, b"stub speaking\n")
         if self._behaviour.get("error_at") == moment:
             raise BackendError("stub", f"told to fail at {moment}")
 
