@@ -1,0 +1,34 @@
+"""The command line of ``mindpack``: global options, and each room's own commands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+from edge_contracts._version import __version__
+
+ROOMS = ("packager.cli.toolchain",)
+"""Modules with ``register(subparsers, common)``, in the order of the help. None imports at module level what only its
+command needs."""
+
+EPILOG = """examples:
+  mindpack toolchain install tflite             the environment that makes TFLite variants
+  mindpack toolchain list --json
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole parser."""
+    top = argparse.ArgumentParser(
+        prog="mindpack",
+        description="Turn one model into one bundle with a variant for every edge device.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"mindpack {__version__}")
+    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+    for room in ROOMS:
+        importlib.import_module(room).register(subparsers, common)
+    return top
