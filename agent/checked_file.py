@@ -45,8 +45,7 @@ class CheckedFile:
         whole = read_checked(self._path) is not None
         if whole:
             self._keep_last()
-        digest = hashlib.sha256(content).hexdigest().encode()
-        self._disk.replace(self._path, digest + b"\n" + content, self._mode)
+        self._disk.replace(self._path, seal(content), self._mode)
 
     def _keep_last(self) -> None:
         """A second name for the present file: renaming another over the first leaves this one untouched."""
@@ -54,6 +53,11 @@ class CheckedFile:
         staged.unlink(missing_ok=True)
         self._disk.link(self._path, staged)
         staged.replace(self._last)
+
+
+def seal(content: bytes) -> bytes:
+    """What a checked file with this content holds."""
+    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
 def read_checked(path: Path) -> bytes | None:

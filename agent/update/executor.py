@@ -75,6 +75,10 @@ class Executor:
         self._save(transition.replace(self._state, clean=False))
         return self._state
 
+    def submit(self, message: Message) -> None:
+        """From any thread: a wish, or news about what serves."""
+        self._rooms.inbox.put(message)
+
     def stop(self) -> None:
         """From any thread: leave the deployment in flight as it is, to go on at the next start."""
         self._stop.set()
