@@ -12,6 +12,7 @@
     │   ├── PasswordUnusable           a password that not every broker can verify
     │   ├── VerifierDamaged            a stored verifier that is not one
     │   └── PublishRefused             a message the broker would not take
+    ├── ConfigurationError             a file, variable or flag of the server's configuration is wrong
     ├── StoreError                     the database
     │   ├── StoreUnavailable           locked, full or gone; nothing was changed
     │   ├── SchemaNewer                written by a newer version
@@ -136,6 +137,15 @@ class PublishRefused(BrokerError):
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(f"message for {topic[:200]}: {reason}")
         self.topic = topic
+        self.reason = reason
+
+
+class ConfigurationError(FleetError):
+    """``where`` names the file, variable or flag."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where = where
         self.reason = reason
 
 

@@ -1,6 +1,6 @@
 """Rollouts in the store: made, commanded, and moved on by ``tick`` in small transactions.
 
-All that a tick does follows from what is stored: it can be killed between any two transactions and the next one goes on.
+All that a tick does follows from what is stored: it can be killed between any two transactions, the next one goes on.
 Wishes are sent after the commit; one that was committed and not sent is found by ``Wishes.publish_lagging``.
 """
 

@@ -1,4 +1,4 @@
-"""The thread that moves rollouts on: when something was reported, and at least every ``every_s`` for what time brings."""
+"""The thread that moves rollouts on: when something was reported, and every ``every_s`` for what time brings."""
 
 from __future__ import annotations
 

@@ -1,0 +1,222 @@
+"""Puts the server together: the only place that names concrete drivers."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from edge_contracts._version import __version__
+from edge_contracts.enrolment import MqttEndpoint
+from edge_contracts.topics import ALL_UP
+from fleet import data_folder
+from fleet.broker.broker import Broker, BrokerAddress
+from fleet.broker.client import ServerClient
+from fleet.broker.embedded import embedded_broker
+from fleet.broker.link import Incoming, ServerLink
+from fleet.broker.mosquitto import mosquitto_broker
+from fleet.config import FleetConfig
+from fleet.errors import FleetError, PublishRefused
+from fleet.http.api_types import Health
+from fleet.http.app import make_app
+from fleet.http.listener import HttpListener, bind
+from fleet.http.metrics import Metric, render, single
+from fleet.http.rooms import Rooms
+from fleet.ingress.intake import Intake
+from fleet.registry.app import RegistryApp
+from fleet.registry.blob_store import BlobStore
+from fleet.services.access import Access
+from fleet.services.accounts import AccountKeeper
+from fleet.services.bundles import Bundles
+from fleet.services.clock import unix_ms
+from fleet.services.enrolment import Enrolment
+from fleet.services.inventory import Effects, Inventory
+from fleet.services.reading import Reading
+from fleet.services.rollouts import Rollouts
+from fleet.services.ticker import Ticker
+from fleet.services.wishes import Wishes
+from fleet.store.sql.unit_of_work import SqlStore
+
+_log = logging.getLogger(__name__)
+WATCH_S = 0.5
+Connect = Callable[[Broker, Callable[[Incoming], None]], ServerLink]
+
+
+class _Startable(Protocol):
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def make_broker(config: FleetConfig) -> Broker:
+    """The broker that the configuration names."""
+    address = BrokerAddress(config.host, config.mqtt_port)
+    make = mosquitto_broker if config.broker == "mosquitto" else embedded_broker
+    return make(config.data_dir / "broker", address)
+
+
+def connect_over_mqtt(broker: Broker, on_message: Callable[[Incoming], None]) -> ServerLink:
+    """The server's link to a broker with a network."""
+    return ServerClient(broker.address, broker.server_credentials, on_message)
+
+
+class FleetServer:
+    """start() or a FleetError with nothing left running; then stop(). Started once."""
+
+    def __init__(self, config: FleetConfig, broker: Broker | None = None, connect: Connect = connect_over_mqtt) -> None:
+        self._config = config
+        self._broker = broker or make_broker(config)
+        self._connect = connect
+        self._link: ServerLink | None = None
+        self._running = contextlib.ExitStack()
+        database = config.database_url or f"sqlite:///{config.data_dir / 'fleet.db'}"
+        self._store = SqlStore(database)
+        self._blobs = BlobStore(config.data_dir / "registry", secrets.token_bytes)
+        self._wishes = Wishes(self._store, self)
+        self._accounts = AccountKeeper(self._store, self._broker)
+        self._enrolment = Enrolment(self._store, self._accounts, self._endpoint, unix_ms, secrets.token_bytes)
+        self._bundles = Bundles(self._store, self._blobs, unix_ms)
+        self._rollouts = Rollouts(self._store, self._bundles, self._wishes, unix_ms, secrets.token_bytes)
+        self._reading = Reading(self._store, unix_ms)
+        self._intake = Intake(Inventory(self._store).ingest, self._after_batch, unix_ms)
+        self._ticker = Ticker(self._rollouts.tick)
+        self._watch = _LinkWatch(lambda: self.connected, self._reconnected)
+        self.url = ""
+        self.mqtt_port = 0
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server can talk with the broker right now."""
+        return self._link is not None and self._link.connected
+
+    def start(self) -> None:
+        """Returns when HTTP and MQTT are served."""
+        with contextlib.ExitStack() as starting:
+            listener = self._prepare(starting)
+            self._start_broker(starting)
+            for part in (self._intake, self._accounts, self._ticker, self._watch):
+                _started(starting, part)
+            self._serve_http(starting, listener)
+            self._running = starting.pop_all()
+
+    def stop(self) -> None:
+        """In reverse order; may be called twice."""
+        self._running.close()
+
+    def publish(self, topic: str, payload: bytes, retain: bool) -> None:
+        """What the services publish with."""
+        if self._link is None:
+            raise PublishRefused(topic, "there is no link to the broker yet")
+        self._link.publish(topic, payload, retain)
+
+    def _prepare(self, starting: contextlib.ExitStack) -> socket.socket:
+        folder = self._config.data_dir
+        starting.enter_context(data_folder.held(folder))
+        listener = bind(self._config.host, self._config.port)
+        starting.callback(listener.close)
+        self._access = Access(data_folder.operator_token(folder), self._enrolment.check)
+        starting.callback(self._store.close)
+        self._store.open()
+        self._blobs.open()
+        return listener
+
+    def _start_broker(self, starting: contextlib.ExitStack) -> None:
+        self._accounts.load()
+        self._broker.start()
+        starting.callback(self._broker.stop)
+        self.mqtt_port = self._broker.address.port
+        self._link = self._connect(self._broker, self._intake.put)
+        self._link.subscribe(ALL_UP)
+        _started(starting, self._link)
+
+    def _serve_http(self, starting: contextlib.ExitStack, listener: socket.socket) -> None:
+        rooms = Rooms(
+            access=self._access, enrolment=self._enrolment, bundles=self._bundles, rollouts=self._rollouts,
+            reading=self._reading, health=self._health, metrics=self._metrics,
+        )  # fmt: skip
+        http = HttpListener(make_app(rooms, RegistryApp(self._blobs, self._access)), listener)
+        _started(starting, http)
+        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
+        self.url = f"http://{host}:{http.port}"
+        reachable = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        running = data_folder.RunningServer(url=reachable, mqtt_port=self.mqtt_port, pid=os.getpid())
+        starting.callback(data_folder.withdraw, self._config.data_dir)
+        data_folder.announce(self._config.data_dir, running)
+
+    def _endpoint(self) -> MqttEndpoint:
+        return MqttEndpoint(port=self._broker.address.port)
+
+    def _after_batch(self, effects: Effects) -> None:
+        self._wishes.publish(effects.lagging)
+        if effects.rollouts:
+            self._ticker.wake()
+
+    def _reconnected(self) -> None:
+        sent = self._wishes.publish_lagging()
+        if sent:
+            _log.info("%d devices are sent their wish again", sent)
+        self._ticker.wake()
+
+    def _health(self) -> Health:
+        reasons = [] if self.connected else ["no connection to the MQTT broker: devices are not heard"]
+        return Health(
+            status="degraded" if reasons else "ok", version=__version__, broker_connected=self.connected,
+            mqtt_port=self.mqtt_port, reasons=reasons,
+        )  # fmt: skip
+
+    def _metrics(self) -> str:
+        counters = self._intake.counters
+        states = Counter(rollout.state.value for rollout, _ in self._rollouts.all())
+        dropped = {"malformed": counters.malformed, "stranger": counters.strangers, "poison": counters.poison}
+        devices = self._reading.devices()
+        return render(
+            [
+                single("mindfleet_devices", "gauge", "Devices enrolled.", len(devices)),
+                single("mindfleet_devices_online", "gauge", "Devices online.", sum(r.device.online for r in devices)),
+                single("mindfleet_broker_connected", "gauge", "1 while the broker answers.", float(self.connected)),
+                single("mindfleet_messages_stored_total", "counter", "Messages stored.", counters.stored),
+                Metric("mindfleet_messages_dropped_total", "counter", "Messages dropped.",
+                       {(("reason", reason),): count for reason, count in dropped.items()}),
+                Metric("mindfleet_rollouts", "gauge", "Rollouts by state.",
+                       {(("state", state),): count for state, count in states.items()}),
+            ]
+        )  # fmt: skip
+
+
+class _LinkWatch:
+    """Calls ``on_connected`` each time the link has come up, so that what got lost meanwhile is sent again."""
+
+    def __init__(self, is_connected: Callable[[], bool], on_connected: Callable[[], None]) -> None:
+        self._is_connected = is_connected
+        self._on_connected = on_connected
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="link-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        served = False
+        while not self._stopping.wait(WATCH_S):
+            connected = self._is_connected()
+            if connected and not served:
+                try:
+                    self._on_connected()
+                except FleetError as error:
+                    _log.warning("wishes are sent later: %s", error)
+                    continue
+            served = connected
+
+
+def _started(starting: contextlib.ExitStack, part: _Startable) -> None:
+    part.start()
+    starting.callback(part.stop)

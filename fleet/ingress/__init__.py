@@ -1,0 +1,1 @@
+"""From MQTT into the store: decoded, gathered, committed, then acknowledged."""
