@@ -38,12 +38,14 @@ class WantedOutput:
 class InferenceRequest:
     """A request that fits the signature: every input once, in the signature's order, bytes agreeing with the shape.
 
+    ``offsets``: for each input where its bytes begin in the body, None for one that came as JSON.
     ``takes_binary``: the request used the binary extension in some form, so the answer may as well.
     Tensor data may be views of the body: the caller keeps it alive.
     """
 
     request_id: str
     inputs: list[Tensor]
+    offsets: list[int | None]
     outputs: list[WantedOutput]
     takes_binary: bool
 
@@ -97,12 +99,12 @@ def parse_request(
     if len(text) > max_json_bytes:
         raise RequestRefused(413, f"{len(text)} bytes of JSON; at most {max_json_bytes}: send large tensors in binary")
     request = _decode(text, length)
-    binary = _Reader(view[len(text) :])
-    tensors = _tensors(request.inputs, signature, binary)
+    binary = _Reader(view, len(text))
+    tensors, offsets = _tensors(request.inputs, signature, binary)
     if binary.left:
         raise RequestRefused(400, f"{binary.left} bytes after the last binary input; {_expected(signature)}")
     outputs, asked_binary = _wanted(request, signature)
-    return InferenceRequest(request.id, tensors, outputs, asked_binary or binary.was_used)
+    return InferenceRequest(request.id, tensors, offsets, outputs, asked_binary or binary.was_used)
 
 
 def _decode(text: memoryview, length: int | None) -> _Request:
@@ -122,9 +124,10 @@ def _decode(text: memoryview, length: int | None) -> _Request:
 class _Reader:
     """Takes the binary tensors off the end of the body, in order."""
 
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview, begin: int) -> None:
         self._view = view
-        self._at = 0
+        self._at = begin
+        self.starts: dict[str, int] = {}
         self.was_used = False
 
     @property
@@ -137,11 +140,12 @@ class _Reader:
         if size > self.left:
             raise MalformedTensor(name, f"binary_data_size {size}, but only {self.left} bytes follow the JSON header")
         self.was_used = True
+        self.starts[name] = self._at
         self._at += size
         return self._view[self._at - size : self._at]
 
 
-def _tensors(entries: Sequence[_Input], signature: Signature, binary: _Reader) -> list[Tensor]:
+def _tensors(entries: Sequence[_Input], signature: Signature, binary: _Reader) -> tuple[list[Tensor], list[int | None]]:
     found: dict[str, Tensor] = {}
     for entry in entries:
         spec = signature.input(entry.name)
@@ -158,7 +162,7 @@ def _tensors(entries: Sequence[_Input], signature: Signature, binary: _Reader) -
         raise RequestRefused(400, f"input {missing[0]!r} is missing; {_expected(signature)}")
     tensors = [found[spec.name] for spec in signature.inputs]
     _check_symbols(tensors, signature)
-    return tensors
+    return tensors, [binary.starts.get(spec.name) for spec in signature.inputs]
 
 
 def _tensor(entry: _Input, spec: TensorSpec, binary: _Reader) -> Tensor:

@@ -15,7 +15,7 @@ from edge_contracts.inference_wire import Tensor, decode_binary_body, join_bytes
 
 
 def asked(*names: str, binary: bool = False, takes_binary: bool = False) -> InferenceRequest:
-    return InferenceRequest("id-1", [], [WantedOutput(name, binary) for name in names], takes_binary or binary)
+    return InferenceRequest("id-1", [], [], [WantedOutput(name, binary) for name in names], takes_binary or binary)
 
 
 def test_a_request_that_names_no_form_gets_json() -> None:
