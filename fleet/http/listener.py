@@ -18,7 +18,7 @@ STOP_GRACE_S = 5
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 chooses a free one. Raises AddressInUse, ConfigurationError for a host that is not ours."""
+    """A bound socket; port 0 chooses a free one. Raises AddressInUse; ConfigurationError for a host not ours."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

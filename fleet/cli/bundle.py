@@ -1,0 +1,70 @@
+"""``mindfleet bundle push|list``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
+    group = subparsers.add_parser(
+        "bundle", help="bundles that can be rolled out",
+        epilog="example:\n  mindfleet bundle push digits-1.0.0.mindie --allow-unsigned",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
+    push = verbs.add_parser("push", parents=parents, help="upload a bundle (only what is not there yet)")
+    push.add_argument("bundle", metavar="BUNDLE", help="a NAME-VERSION.mindie file")
+    push.add_argument("--allow-unsigned", action="store_true", help="take a bundle without a signature")
+    push.set_defaults(run=run_push)
+    listing = verbs.add_parser("list", parents=parents, help="registered bundles")
+    listing.set_defaults(run=run_list)
+
+
+def run_push(args: argparse.Namespace) -> int:
+    """Verifies every byte, uploads, registers."""
+    from edge_contracts.archive import open_bundle
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json, red, say
+    from fleet.cli.push import push
+    from fleet.errors import UnsignedBundle
+
+    archive = open_bundle(Path(args.bundle))
+    spec = archive.bundle.spec
+    archive.verify()
+    label = f"{spec.name} {spec.version}"
+    if not args.allow_unsigned:
+        raise UnsignedBundle(label)
+    say(red(f"unsigned bundle: {label} is taken without a signature (--allow-unsigned)"))
+    pushed = push(client(args), archive, say)
+    say(f"{label}: {pushed.sent} blobs sent ({pushed.sent_bytes} bytes), {pushed.present} were there already")
+    if args.json:
+        print_json(pushed.bundle)
+    else:
+        print(f"{label}  {pushed.bundle.digest}")
+    return 0
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Registered bundles."""
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json, print_table
+
+    bundles = client(args).bundles()
+    if args.json:
+        print_json(bundles)
+        return 0
+    rows = [
+        (
+            b.name,
+            b.version,
+            "yes" if b.signed else "NO",
+            f"{b.size_bytes / 1e6:.2f} MB",
+            ", ".join(b.variants),
+            b.digest,
+        )
+        for b in bundles
+    ]
+    print_table(("BUNDLE", "VERSION", "SIGNED", "SIZE", "VARIANTS", "DIGEST"), rows)
+    return 0

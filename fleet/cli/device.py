@@ -1,0 +1,90 @@
+"""``mindfleet device list|show``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fleet.http.api_types import DeviceView, ModelView
+
+
+def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
+    group = subparsers.add_parser(
+        "device", help="devices: what they are and what they serve", epilog="example:\n  mindfleet device list",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
+    listing = verbs.add_parser("list", parents=parents, help="all devices")
+    listing.set_defaults(run=run_list)
+    show = verbs.add_parser("show", parents=parents, help="one device: choice, evidence, events")
+    show.add_argument("device")
+    show.set_defaults(run=run_show)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """All devices."""
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json, print_table
+
+    devices = client(args).devices()
+    if args.json:
+        print_json(devices)
+        return 0
+    header = ("DEVICE", "ONLINE", "BOARD", "CPUS", "BUNDLE", "BACKEND", "P50", "P90", "VS ORT", "ACCURACY", "STATE")
+    print_table(header, [row for device in devices for row in _rows(device)])
+    return 0
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """One device."""
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json
+
+    detail = client(args).device(args.device)
+    if args.json:
+        print_json(detail)
+        return 0
+    device = detail.device
+    presence = "online" if device.online else "offline"
+    print(f"{device.id}  {presence}  site {device.site}  board {device.board or 'unknown'}")
+    for model in device.models:
+        print(f"  {model.name} {model.version or '(nothing serves)'}: {backend_text(model)}")
+        print(f"    last deployment {model.deployment or '-'}: {model.state or '-'}  {model.reason or ''}".rstrip())
+        if model.why:
+            print(f"    chosen because {model.why}")
+    for event in detail.events[:20]:
+        print(f"  {event.at_ms}  {event.kind}: {event.text}")
+    return 0
+
+
+def backend_text(model: ModelView) -> str:
+    """For example "openvino int8, 2 threads"."""
+    if model.backend is None:
+        return "-"
+    threads = f", {model.backend.threads} thread{'s' * (model.backend.threads != 1)}" if model.backend.threads else ""
+    return f"{model.backend.runtime} {model.backend.precision}{threads}"
+
+
+def _rows(device: DeviceView) -> list[tuple[object, ...]]:
+    head = (device.id, "yes" if device.online else "no", device.board, device.budget_cpus)
+    if not device.models:
+        return [(*head, *[None] * 6, device.state)]
+    return [
+        (
+            *head,
+            f"{model.name} {model.version}" if model.version else None,
+            backend_text(model),
+            model.p50_ms if model.p50_ms is not None else model.race_p50_ms,
+            model.p90_ms if model.p90_ms is not None else model.race_p90_ms,
+            model.ratio_vs_onnxruntime_default,
+            model.accuracy,
+            _state(model),
+        )
+        for model in device.models
+    ]
+
+
+def _state(model: ModelView) -> str:
+    attempted = f" {model.attempted_version}" if model.attempted_version not in (None, model.version) else ""
+    return f"{model.state or 'waiting'}{attempted}" + (f": {model.reason}" if model.reason else "")

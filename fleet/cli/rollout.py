@@ -1,0 +1,149 @@
+"""``mindfleet rollout create|list|status|start|pause|resume|abort|rollback``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+VERBS = {
+    "start": "begin a draft", "pause": "ask no further devices", "resume": "go on, accepting the failures so far",
+    "abort": "end it; devices in the middle go back", "rollback": "send all devices back to what they had",
+}  # fmt: skip
+EPILOG = """examples:
+  mindfleet rollout create --bundle digits --version 1.0.0 --wave 1 --wave 100% --allow-unsigned --start
+  mindfleet rollout status --watch r1f0a9c2b3
+  mindfleet rollout pause r1f0a9c2b3
+"""
+
+
+def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
+    group = subparsers.add_parser(
+        "rollout", help="bring a bundle to many devices, in waves", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
+    _register_create(verbs.add_parser("create", parents=parents, help="make a rollout (a draft unless --start)"))
+    verbs.add_parser("list", parents=parents, help="all rollouts, newest first").set_defaults(run=run_list)
+    status = verbs.add_parser("status", parents=parents, help="waves, counts, devices, why it stopped")
+    status.add_argument("rollout", metavar="ID")
+    status.add_argument("--watch", action="store_true", help="print changes until it ends or stops")
+    status.set_defaults(run=run_status)
+    for verb, text in VERBS.items():
+        command = verbs.add_parser(verb, parents=parents, help=text)
+        command.add_argument("rollout", metavar="ID")
+        command.set_defaults(run=run_verb)
+
+
+def _register_create(create: argparse.ArgumentParser) -> None:
+    create.add_argument("--bundle", required=True, metavar="NAME")
+    create.add_argument("--version", required=True, metavar="V")
+    create.add_argument("--name", metavar="N")
+    create.add_argument(
+        "--wave", action="append", metavar="SIZE",
+        help="a count (1) or share (50%%) of the devices; again for the next wave (default 100%%)",
+    )  # fmt: skip
+    create.add_argument("--max-in-flight", type=int, default=100, metavar="N", help="devices at once (default 100)")
+    create.add_argument("--device", action="append", metavar="ID", help="only these devices, in this order")
+    create.add_argument("--label", action="append", default=[], metavar="NAME=VALUE", help="only devices with it")
+    create.add_argument("--site", metavar="S", help="only devices of this site")
+    create.add_argument("--soak-s", type=float, metavar="S", help="seconds of trial on each device before it commits")
+    create.add_argument("--wave-soak-s", type=float, default=0.0, metavar="S", help="seconds between waves")
+    create.add_argument("--race-budget-s", type=float, metavar="S", help="seconds a device may race variants")
+    create.add_argument("--success-threshold-pct", type=float, default=100.0, metavar="P")
+    create.add_argument("--error-threshold-pct", type=float, default=0.0, metavar="P")
+    create.add_argument("--min-executed", type=int, default=1, metavar="N", help="results before an early verdict")
+    create.add_argument("--denominator", choices=("targeted", "contacted"), default="targeted")
+    create.add_argument("--success-action", choices=("next", "pause"), default="next")
+    create.add_argument("--error-action", choices=("pause", "abort", "rollback_wave", "rollback_all"), default="pause")
+    create.add_argument(
+        "--straggler-after-s", type=float, default=600.0, metavar="S", help="then a silent device is late"
+    )
+    create.add_argument("--allow-unsigned", action="store_true", help="take a bundle without a signature")
+    when = create.add_mutually_exclusive_group()
+    when.add_argument("--start", action="store_true", help="begin at once")
+    when.add_argument("--draft", action="store_true", help="do not begin (the default)")
+    create.set_defaults(run=run_create)
+
+
+def run_create(args: argparse.Namespace) -> int:
+    """Creates, and starts if asked."""
+    from edge_contracts.messages import Policy
+    from fleet.cli.connection import client
+    from fleet.cli.output import red, say
+    from fleet.cli.token import parse_labels
+    from fleet.domain.targeting import Selector
+    from fleet.domain.wave import Denominator, ErrorAction, SuccessAction, WavePolicy
+    from fleet.http.api_types import RolloutRequest
+
+    def wave(size: str) -> WavePolicy:
+        return WavePolicy(
+            size=size, success_threshold_pct=args.success_threshold_pct, error_threshold_pct=args.error_threshold_pct,
+            min_executed=args.min_executed, denominator=Denominator(args.denominator), soak_s=args.wave_soak_s,
+            success_action=SuccessAction(args.success_action), error_action=ErrorAction(args.error_action),
+            straggler_after_s=args.straggler_after_s,
+        )  # fmt: skip
+
+    if args.allow_unsigned:
+        say(red(f"unsigned bundle: {args.bundle} {args.version} may be rolled out without a signature"))
+    request = RolloutRequest(
+        bundle=args.bundle, version=args.version, name=args.name, waves=[wave(size) for size in args.wave or ["100%"]],
+        selector=Selector(devices=args.device, site=args.site, labels=parse_labels(args.label)),
+        max_in_flight=args.max_in_flight, start=args.start,
+        policy=Policy(soak_s=args.soak_s, race_budget_s=args.race_budget_s, allow_unsigned=args.allow_unsigned),
+    )  # fmt: skip
+    return _show(args, client(args).create_rollout(request))
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """All rollouts."""
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json, print_table
+
+    rollouts = client(args).rollouts()
+    if args.json:
+        print_json(rollouts)
+        return 0
+    rows = [
+        (
+            r.id,
+            r.name,
+            f"{r.bundle} {r.version}",
+            r.state,
+            f"{r.counts.succeeded}/{r.counts.targeted}",
+            r.counts.failed,
+            r.why,
+        )
+        for r in rollouts
+    ]
+    print_table(("ROLLOUT", "NAME", "BUNDLE", "STATE", "DONE", "FAILED", "WHY"), rows)
+    return 0
+
+
+def run_verb(args: argparse.Namespace) -> int:
+    """start, pause, resume, abort, rollback."""
+    from fleet.cli.connection import client
+
+    return _show(args, client(args).act(args.rollout, args.verb))
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Once, or until the rollout is no longer moving."""
+    from fleet.cli.connection import client
+
+    fleet = client(args)
+    if args.watch:
+        from fleet.cli.watch import watch
+
+        return _show(args, watch(fleet, args.rollout))
+    return _show(args, fleet.rollout(args.rollout))
+
+
+def _show(args: argparse.Namespace, view: Any) -> int:
+    from fleet.cli.output import print_json
+    from fleet.cli.rollout_text import lines
+
+    if args.json:
+        print_json(view)
+    else:
+        print("\n".join(lines(view)))
+    return 0

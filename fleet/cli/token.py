@@ -1,0 +1,92 @@
+"""``mindfleet token create|list|delete``: one-time tokens with which devices join."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
+    group = subparsers.add_parser(
+        "token", help="tokens with which devices join",
+        epilog="example:\n  mindfleet token create --uses 3 --expires-s 3600 --out token.txt",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
+    create = verbs.add_parser("create", parents=parents, help="make a token; it is shown once")
+    create.add_argument("--uses", type=int, default=1, metavar="N", help="devices it lets in (default 1)")
+    create.add_argument("--expires-s", type=float, default=86400.0, metavar="S", help="default one day")
+    create.add_argument("--site", default="default", metavar="S", help="site of the devices (default: default)")
+    create.add_argument("--label", action="append", default=[], metavar="NAME=VALUE", help="label of the devices")
+    create.add_argument("--device-server", metavar="URL", help="the server's address as devices see it")
+    create.add_argument("--out", metavar="FILE", help="write it to a file (0600) instead of stdout")
+    create.set_defaults(run=run_create)
+    listing = verbs.add_parser("list", parents=parents, help="tokens that exist (without their secrets)")
+    listing.set_defaults(run=run_list)
+    delete = verbs.add_parser("delete", parents=parents, help="withdraw a token")
+    delete.add_argument("token", metavar="ID")
+    delete.set_defaults(run=run_delete)
+
+
+def run_create(args: argparse.Namespace) -> int:
+    """Prints the token, or writes it to a file."""
+    from fleet.broker.private_file import write_private
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json, say
+    from fleet.http.api_types import TokenRequest
+
+    fleet = client(args)
+    created = fleet.create_token(
+        TokenRequest(
+            uses=args.uses, expires_s=args.expires_s, site=args.site, labels=parse_labels(args.label),
+            server=args.device_server or fleet.server,
+        )
+    )  # fmt: skip
+    if args.out:
+        write_private(Path(args.out), created.token + "\n")
+        say(f"token {created.id} written to {args.out}")
+    if args.json:
+        shown: dict[str, Any] = {"id": created.id, "expires_ms": created.expires_ms}
+        print_json({**shown, "file": args.out} if args.out else {**shown, "token": created.token})
+    elif not args.out:
+        print(created.token)
+    return 0
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Tokens that exist."""
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json, print_table
+
+    tokens = client(args).tokens()
+    if args.json:
+        print_json(tokens)
+    else:
+        print_table(("TOKEN", "SITE", "USES LEFT"), [(t.id, t.site, t.uses_left) for t in tokens])
+    return 0
+
+
+def run_delete(args: argparse.Namespace) -> int:
+    """Withdraws a token."""
+    from fleet.cli.connection import client
+    from fleet.cli.output import print_json, say
+
+    client(args).delete_token(args.token)
+    say(f"token {args.token} deleted")
+    if args.json:
+        print_json({"id": args.token, "deleted": True})
+    return 0
+
+
+def parse_labels(given: list[str]) -> dict[str, str]:
+    """Raises ConfigurationError for what is not NAME=VALUE."""
+    from fleet.errors import ConfigurationError
+
+    labels: dict[str, str] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise ConfigurationError("--label", f"{text!r} is not NAME=VALUE")
+        labels[name] = value
+    return labels
