@@ -33,7 +33,7 @@ def register(subparsers: Any, runtime_facts: RuntimeFacts | None = None) -> None
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--root", type=Path, metavar="DIR", help="a recorded tree that stands for / (tool output in DIR/_outputs)")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="a recorded tree that stands for /")
     parser.add_argument("--measure", action="store_true", help="measure memory bandwidth and compute too")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(func=lambda args: run_probe(args, runtime_facts))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agent.hardware import cpu_list
+from agent.hardware.probers import midr
 from edge_contracts.capabilities import Accelerator, AcceleratorStatus, Capabilities, CpuCluster, CpuFacts
 from edge_contracts.profiles import ExpectedCluster, MatchRules, Profile
 
@@ -120,6 +121,7 @@ def _completed_cpu(cpu: CpuFacts, profile: Profile) -> CpuFacts:
         return cpu
     return msgspec.structs.replace(
         cpu,
+        model=cpu.model or (profile.soc if profile.arch == "x86_64" else None),
         physical_cores=sum(cluster.cores for cluster in expected),
         logical_cpus=cpu.logical_cpus or sum(cluster.cores * cluster.threads_per_core for cluster in expected),
         clusters=[_of_expected(cluster) for cluster in expected],
@@ -135,7 +137,9 @@ def _named_offline(cluster: CpuCluster, expected: Sequence[ExpectedCluster]) -> 
     for known in expected:
         if known.cpus is not None and cpus <= set(cpu_list.parse(known.cpus)):
             count = len(cpus) // known.threads_per_core
-            return msgspec.structs.replace(cluster, core=known.core, part=known.part, cores=count)
+            return msgspec.structs.replace(
+                cluster, core=midr.core_name(known.part) or known.core, part=known.part, cores=count
+            )
     return cluster
 
 

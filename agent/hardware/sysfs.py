@@ -27,7 +27,7 @@ RunTool = Callable[[Sequence[str], float], "str | None"]
 
 @dataclass(frozen=True)
 class Machine:
-    """`live` is this machine: only then is `run` called and are permissions a fact. `warnings` collects what was odd."""
+    """`live`: it is this machine, so `run` may be called and permissions are a fact. `warnings` has what was odd."""
 
     root: Path
     live: bool
@@ -52,7 +52,7 @@ class Machine:
                 continue
             here = self.root.joinpath(*done, part)
             try:
-                target = os.readlink(here)
+                target = str(here.readlink())
             except OSError:
                 done.append(part)
                 continue
@@ -72,21 +72,22 @@ class Machine:
     def exists(self, path: str) -> bool:
         return self.resolve(path) is not None
 
-    def real_name(self, path: str) -> str | None:
-        """The last component of the real place of `path`, e.g. of a `driver` link; also when the target is absent."""
+    def link_name(self, path: str) -> str | None:
+        """The last component of what a symbolic link points to (a `driver` link names the driver), there or not."""
+        folder, _, name = path.rpartition("/")
+        parent = self.resolve(folder)
         try:
-            return os.readlink(self.root.joinpath(path.lstrip("/"))).rstrip("/").rpartition("/")[2] or None
+            return (parent / name).readlink().name or None if parent is not None else None
         except (OSError, ValueError):
-            place = self.resolve(path)
-            return place.name if place is not None else None
+            return None
 
     def names(self, path: str, pattern: str = "") -> list[str]:
-        """Entries of a directory whose whole name matches `pattern`, numbers in numeric order; empty if there is none."""
+        """Entries of a directory whose whole name matches `pattern`, in numeric order; empty if there is none."""
         place = self.resolve(path)
         if place is None:
             return []
         try:
-            found = os.listdir(place)
+            found = [entry.name for entry in place.iterdir()]
         except OSError:
             return []
         return sorted((name for name in found if not pattern or re.fullmatch(pattern, name)), key=_numeric_order)

@@ -31,7 +31,7 @@ class BoardProber:
 
     def probe(self, machine: Machine) -> BoardFacts:
         compatible = device_tree.compatible(machine)
-        model = device_tree.model(machine) or cpuinfo.read(machine).shared.get("model")
+        model = settled(device_tree.model(machine) or cpuinfo.read(machine).shared.get("model"))
         if model is None and not compatible:
             return _from_dmi(machine)
         return BoardFacts(
@@ -40,6 +40,11 @@ class BoardProber:
             vendor=compatible[0].partition(",")[0] if compatible else None,
             compatible=compatible,
         )
+
+
+def settled(model: str | None) -> str | None:
+    """The first firmware of the Zero 2 W left the W out; there is no Zero 2 without one. Pure."""
+    return model.replace("Raspberry Pi Zero 2 Rev", "Raspberry Pi Zero 2 W Rev") if model is not None else None
 
 
 def _soc_name(machine: Machine, compatible: list[str]) -> str | None:
@@ -54,10 +59,11 @@ def _soc_name(machine: Machine, compatible: list[str]) -> str | None:
 def _from_dmi(machine: Machine) -> BoardFacts:
     info = cpuinfo.read(machine)
     listed = read_lscpu(machine)
+    fields = {field: machine.text(f"{DMI_DIR}/{field}") for field in DMI_FIELDS}
     return BoardFacts(
-        model=dmi_model({field: machine.text(f"{DMI_DIR}/{field}") for field in DMI_FIELDS}),
+        model=dmi_model(fields),
         soc=cpu_counts.model_name(info.first("model name") or cpu_counts.x86_model_of(listed)),
-        vendor=plain_vendor(machine.text(f"{DMI_DIR}/sys_vendor")) or plain_vendor(machine.text(f"{DMI_DIR}/board_vendor")),
+        vendor=plain_vendor(fields["sys_vendor"]) or plain_vendor(fields["board_vendor"]),
     )
 
 

@@ -84,8 +84,8 @@ def _mount(machine: Machine, controller: str) -> Mount | None:
         before, after = left.split(), right.split()
         if not dash or len(before) < 6 or len(after) < 3:
             continue
-        wanted = after[0] == "cgroup2" if controller == V2 else after[0] == "cgroup" and controller in after[2].split(",")
-        if wanted:
+        v1 = after[0] == "cgroup" and controller in after[2].split(",")
+        if after[0] == "cgroup2" if controller == V2 else v1:
             return Mount(point=_unescape(before[4]), root=_unescape(before[3]))
     return None
 

@@ -15,7 +15,7 @@ from agent.hardware.sysfs import Machine
 
 @dataclass(frozen=True)
 class CpuInfo:
-    """`per_cpu` maps the kernel's CPU id to that CPU's keys (lower case); `shared` holds the keys outside any record."""
+    """`per_cpu` maps the kernel's CPU id to that CPU's keys (lower case); `shared` has the keys outside any record."""
 
     per_cpu: dict[int, dict[str, str]] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,8 @@ class CpuInfo:
 
     def flags(self) -> list[str] | None:
         """Features that every CPU has (a thread may run on any of them); None when no CPU lists any."""
-        lists = [set(cpu[key].split()) for cpu in self.per_cpu.values() for key in ("flags", "features") if cpu.get(key)]
+        records = self.per_cpu.values()
+        lists = [set(cpu[key].split()) for cpu in records for key in ("flags", "features") if cpu.get(key)]
         if not lists:
             shared = self.shared.get("features") or self.shared.get("flags")
             lists = [set(shared.split())] if shared else []
@@ -66,6 +67,8 @@ def parse(text: str) -> CpuInfo:
             shared[key] = value
         else:
             record[key] = value
+    if not per_cpu and "cpu part" in shared:
+        per_cpu[0] = {}  # a single-core kernel numbers nothing
     return CpuInfo(per_cpu=per_cpu, shared=_hoisted(per_cpu, shared))
 
 

@@ -28,7 +28,7 @@ def compatible(machine: Machine) -> list[str]:
 
 
 def node_enabled(machine: Machine, pattern: str) -> bool | None:
-    """Whether a node of this name (regular expression), at the top or one level down, is enabled; None if there is none.
+    """Whether a node of this name (regular expression), at the top or on a bus, is enabled; None if there is none.
 
     A node without `status` is enabled (Devicetree Specification 2.3.4).
     """

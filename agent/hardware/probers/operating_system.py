@@ -109,14 +109,21 @@ def _version_line(machine: Machine) -> str | None:
 def arch_of_cpuinfo(info: cpuinfo.CpuInfo) -> str | None:
     """The kernel's architecture by the form of its cpuinfo. Pure.
 
-    A 64-bit ARM kernel says "CPU architecture: 8" to every process, a 32-bit one 7 even on a 64-bit core. An x86
-    kernel addresses more than 32 virtual bits only when it is 64-bit itself, and sets rep_good only then.
+    A 64-bit ARM kernel says "CPU architecture: 8" to every process, a 32-bit one 7 even on a 64-bit core, and also on
+    an ARM1176, which only its name tells to be v6. An x86 kernel addresses more than 32 virtual bits only when it is
+    64-bit itself, and sets rep_good only then.
     """
     arm = info.first("cpu architecture")
     if arm is not None:
         if arm in ("8", "AArch64"):
             return "aarch64"
-        return "armv6l" if arm.startswith("6") else "armv7l" if arm.startswith("7") else None
+        name = info.first("model name") or info.first("processor") or ""
+        v6 = arm.startswith("6") or name.startswith("ARMv6")
+        return "armv6l" if v6 else "armv7l" if arm.startswith("7") else None
+    if (info.first("isa") or "").startswith("rv"):
+        return "riscv64" if (info.first("isa") or "").startswith("rv64") else "riscv32"
+    if info.first("vendor_id") is None:
+        return None
     virtual = re.search(r"(\d+) bits virtual", info.first("address sizes") or "")
     flags = (info.first("flags") or "").split()
     if virtual:

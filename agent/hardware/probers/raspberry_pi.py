@@ -49,7 +49,8 @@ def revision(machine: Machine) -> Revision | None:
             return decode(int.from_bytes(raw, "big"))
     info = cpuinfo.read(machine)
     text = info.shared.get("revision", "")
-    if not info.shared.get("hardware", "").startswith("BCM") and "raspberry" not in info.shared.get("model", "").lower():
+    hardware, model = info.shared.get("hardware", ""), info.shared.get("model", "")
+    if not hardware.startswith("BCM") and "raspberry" not in model.lower():
         return None  # other makers print a Revision of their own meaning
     try:
         return decode(int(text, 16))

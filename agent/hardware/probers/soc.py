@@ -48,7 +48,12 @@ def _videocore(name: str) -> Unit:
 
 
 def _rknpu(soc: str, tops: str) -> Unit:
-    return Unit(NPU, "Rockchip", f"RKNPU ({soc}, {tops} TOPS)", ("dev/rknpu", *RENDER_NODES), ("RKNPU", "rknpu", "rocket"))
+    name = f"RKNPU ({soc}, {tops} TOPS)"
+    return Unit(NPU, "Rockchip", name, ("dev/rknpu", *RENDER_NODES), ("RKNPU", "rknpu", "rocket"))
+
+
+def _vivante(kind: AcceleratorKind, name: str) -> Unit:
+    return Unit(kind, "Vivante", name, ("dev/galcore", *RENDER_NODES), ("etnaviv", "galcore"))
 
 
 VIDEOCORE_VI = _videocore("VideoCore VI")
@@ -91,15 +96,9 @@ SOCS: dict[str, Soc] = {
     "allwinner,sun50i-h618": Soc("H618", (_mali("Mali-G31"),)),
     "allwinner,sun50i-a64": Soc("A64", (_mali("Mali-400"),)),
     "allwinner,sun8i-h3": Soc("H3", (_mali("Mali-400"),)),
-    "fsl,imx8mq": Soc("i.MX 8M", (Unit(GPU, "Vivante", "GC7000Lite", ("dev/galcore", *RENDER_NODES), ("etnaviv", "galcore")),)),
-    "fsl,imx8mm": Soc("i.MX 8M Mini", (Unit(GPU, "Vivante", "GCNanoUltra", ("dev/galcore", *RENDER_NODES), ("etnaviv", "galcore")),)),
-    "fsl,imx8mp": Soc(
-        "i.MX 8M Plus",
-        (
-            Unit(GPU, "Vivante", "GC7000UL", ("dev/galcore", *RENDER_NODES), ("etnaviv", "galcore")),
-            Unit(NPU, "Vivante", "VIP8000 (2.3 TOPS)", ("dev/galcore",), ("etnaviv", "galcore")),
-        ),
-    ),
+    "fsl,imx8mq": Soc("i.MX 8M", (_vivante(GPU, "GC7000Lite"),)),
+    "fsl,imx8mm": Soc("i.MX 8M Mini", (_vivante(GPU, "GCNanoUltra"),)),
+    "fsl,imx8mp": Soc("i.MX 8M Plus", (_vivante(GPU, "GC7000UL"), _vivante(NPU, "VIP8000 (2.3 TOPS)"))),
     "ti,j721e": Soc("TDA4VM (J721E)"),
     "ti,am625": Soc("AM625"),
     "ti,am5728": Soc("AM5728"),

@@ -29,7 +29,7 @@ def _zone(machine: Machine, name: str) -> ThermalZone:
     temp_c = _celsius(machine, f"{here}/temp")
     if temp_c is None and machine.exists(f"{here}/temp"):
         machine.warn(f"{here}/temp: no temperature")
-    trips = {}
+    trips: dict[str, float] = {}
     for entry in machine.names(here, r"trip_point_\d+_type"):
         kind = machine.text(f"{here}/{entry}")
         limit = _celsius(machine, f"{here}/{entry.removesuffix('_type')}_temp")
@@ -50,10 +50,15 @@ def _sensors(machine: Machine) -> list[ThermalZone]:
         if kind not in CPU_SENSORS:
             continue
         for entry in machine.names(f"{HWMON_DIR}/{chip}", r"temp\d+_input"):
-            label = machine.text(f"{HWMON_DIR}/{chip}/{entry.removesuffix('_input')}_label")
-            crit = _celsius(machine, f"{HWMON_DIR}/{chip}/{entry.removesuffix('_input')}_crit")
-            name = f"{kind} {label}" if label else kind
-            zones.append(ThermalZone(name=name, temp_c=_celsius(machine, f"{HWMON_DIR}/{chip}/{entry}"), critical_c=crit))
+            sensor = f"{HWMON_DIR}/{chip}/{entry.removesuffix('_input')}"
+            label = machine.text(f"{sensor}_label")
+            zones.append(
+                ThermalZone(
+                    name=f"{kind} {label}" if label else kind,
+                    temp_c=_celsius(machine, f"{sensor}_input"),
+                    critical_c=_celsius(machine, f"{sensor}_crit"),
+                )
+            )
     return zones
 
 

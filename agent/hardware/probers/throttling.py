@@ -7,6 +7,7 @@ Jetson the over-current event counters of its soctherm driver.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from agent.hardware import cpu_list
 from agent.hardware.sysfs import Machine
@@ -24,7 +25,7 @@ PI_HISTORY = {
     18: "throttling has occurred",
     19: "soft temperature limit has occurred",
 }
-PI_SYSFS = ("sys/devices/platform/soc/soc:firmware/get_throttled", "sys/devices/platform/soc/soc:firmware/raspberrypi-throttled")
+PI_SYSFS = "sys/devices/platform/soc/soc:firmware/get_throttled"
 COOLING_FANS = re.compile(r".*fan.*|intel_powerclamp|TCC Offset|.*backlight.*|.*gpu-power.*", re.IGNORECASE)
 """Cooling devices whose use does not slow the CPU, or that are idle injection used by nobody."""
 
@@ -42,8 +43,8 @@ def read(machine: Machine) -> Throttling | None:
     )
 
 
-def _any_known(values: object) -> bool | None:
-    known = [value for value in values if value is not None]  # type: ignore[attr-defined]
+def _any_known(values: Iterable[bool | None]) -> bool | None:
+    known = [value for value in values if value is not None]
     return any(known) if known else None
 
 
@@ -51,11 +52,10 @@ def _any_known(values: object) -> bool | None:
 
 
 def _raspberry_pi(machine: Machine) -> Throttling | None:
-    for path in PI_SYSFS:
-        text = machine.text(path)
-        if text is not None:
-            bits = parse_bits(f"throttled=0x{text.removeprefix('0x')}")
-            return of_bits(bits, "firmware") if bits is not None else None
+    text = machine.text(PI_SYSFS)
+    if text is not None:
+        bits = parse_bits(f"throttled=0x{text.removeprefix('0x')}")
+        return of_bits(bits, "firmware") if bits is not None else None
     bits = parse_bits(_vcgencmd(machine) or "")
     return of_bits(bits, "vcgencmd get_throttled") if bits is not None else None
 

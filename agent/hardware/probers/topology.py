@@ -37,7 +37,8 @@ def read(machine: Machine) -> list[LogicalCpu]:
     info = cpuinfo.read(machine)
     online = online_cpus(machine, info)
     policies = _policies(machine)
-    found = [_read_cpu(machine, info, cpu, cpu in online, policies) for cpu in sorted({*online, *_offline(machine, online)})]
+    ids = sorted({*online, *_offline(machine, online)})
+    found = [_read_cpu(machine, info, cpu, cpu in online, policies) for cpu in ids]
     return _with_part_from_lscpu(machine, found)
 
 

@@ -1,8 +1,8 @@
 """Huawei Ascend: chips as `npu-smi info` prints them, else by their device nodes.
 
 The table's columns move from version to version, so a line is split at its bars, and the two lines of a chip are told
-apart by their order: the first has health and temperature, the second the bus id and the memory ("used / total"). Brackets and blanks
-may be full-width; power may be "-"; memory may be in the HBM column with the other one at 0 / 0.
+apart by their order: the first has health and temperature, the second the bus id and the memory ("used / total").
+Power may be "-"; memory may be in the HBM column with the other one at 0 / 0.
 """
 
 from __future__ import annotations

@@ -13,7 +13,13 @@ LINE = re.compile(
     r"(?P<kind>[^:\[]+?)(?:\s*\[(?P<class>[0-9a-f]{4})\])?:\s+(?P<name>.+)"
 )
 VENDOR_PREFIX = re.compile(r"^(Intel Corporation|NVIDIA Corporation|Advanced Micro Devices, Inc\.\s*(AMD/ATI|AMD)?)\s*")
-VENDORS_BY_WORD = {"Intel": "Intel", "NVIDIA": "NVIDIA", "Advanced Micro Devices": "AMD", "Hailo": "Hailo", "Huawei": "Huawei"}
+VENDORS_BY_WORD = (
+    ("Intel", "Intel"),
+    ("NVIDIA", "NVIDIA"),
+    ("Advanced Micro Devices", "AMD"),
+    ("Hailo", "Hailo"),
+    ("Huawei", "Huawei"),
+)
 
 
 class LspciProber:
@@ -68,7 +74,7 @@ def _class_by_words(kind: str) -> int | None:
 def _by_words(kind: str, name: str) -> pci_ids.Known | None:
     """Without ids: the class in words, and the vendor by the words of the name."""
     plain = re.sub(r"\s*\(rev [0-9a-f]+\)", "", name).replace("[", "").replace("]", "")
-    vendor = next((maker for word, maker in VENDORS_BY_WORD.items() if word in plain), None)
+    vendor = next((maker for word, maker in VENDORS_BY_WORD if word in plain), None)
     short = VENDOR_PREFIX.sub("", plain)
     if "Coral Edge TPU" in plain:
         return pci_ids.Known(AcceleratorKind.TPU, "Google", "Coral Edge TPU (PCIe)")

@@ -14,7 +14,7 @@ SLOT = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d", re.IGNORECASE)
 
 
 def with_details(machine: Machine, found: list[Accelerator]) -> list[Accelerator]:
-    """`found` with names and driver versions of NVIDIA's GPUs; with GPUs added that only the driver shows (containers)."""
+    """`found` with names and driver versions of NVIDIA's GPUs, and GPUs that only the driver shows (containers)."""
     names = _names(machine)
     named = [_named(gpu, names, driver_version(machine)) for gpu in found]
     if any(gpu.vendor == "NVIDIA" for gpu in found):
@@ -41,7 +41,8 @@ def parse_table(text: str) -> list[tuple[str, int | None]]:
 def _names(machine: Machine) -> dict[str, str]:
     names = {}
     for slot in machine.names(GPU_DIR):
-        match = re.search(r"^Model:\s*(.+?)\s*$", machine.text(f"{GPU_DIR}/{slot}/information") or "", flags=re.MULTILINE)
+        information = machine.text(f"{GPU_DIR}/{slot}/information") or ""
+        match = re.search(r"^Model:\s*(.+?)\s*$", information, flags=re.MULTILINE)
         if match:
             names[slot.lower()] = match.group(1)
     return names
@@ -75,6 +76,8 @@ def _printed(machine: Machine, names: dict[str, str]) -> list[Accelerator]:
     if names:
         return []
     return [
-        Accelerator(kind=AcceleratorKind.GPU, vendor="NVIDIA", name=name, status=AcceleratorStatus.USABLE, memory_mb=size)
+        Accelerator(
+            kind=AcceleratorKind.GPU, vendor="NVIDIA", name=name, status=AcceleratorStatus.USABLE, memory_mb=size
+        )
         for name, size in parse_table(machine.recorded("nvidia-smi") or "")
     ]

@@ -29,7 +29,8 @@ def drm_drivers(machine: Machine) -> dict[str, list[str]]:
     """Driver -> its device nodes, from the DRM class; render nodes first."""
     drivers: dict[str, list[str]] = {}
     for name in sorted(machine.names("sys/class/drm", r"card\d+|renderD\d+"), reverse=True):
-        match = re.search(r"^DRIVER=(\S+)", machine.text(f"sys/class/drm/{name}/device/uevent") or "", flags=re.MULTILINE)
+        event = machine.text(f"sys/class/drm/{name}/device/uevent") or ""
+        match = re.search(r"^DRIVER=(\S+)", event, flags=re.MULTILINE)
         if match:
             drivers.setdefault(match.group(1), []).append(f"dev/dri/{name}")
     return drivers
@@ -86,7 +87,8 @@ def _bound(machine: Machine, driver: str) -> bool:
 def _hints(machine: Machine, unit: soc.Unit) -> str:
     """A thermal zone of its own shows that the kernel knows the unit."""
     word = unit.kind.value
-    zones = [machine.text(f"sys/class/thermal/{z}/type") or "" for z in machine.names("sys/class/thermal", r"thermal_zone\d+")]
+    names = machine.names("sys/class/thermal", r"thermal_zone\d+")
+    zones = [machine.text(f"sys/class/thermal/{name}/type") or "" for name in names]
     zones += (machine.recorded("hwmon-names") or "").split()
     return f", has a thermal zone ({word})" if any(zone.lower().startswith(word) for zone in zones) else ""
 

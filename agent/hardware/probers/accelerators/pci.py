@@ -95,9 +95,10 @@ def _device(machine: Machine, place: str) -> PciDevice | None:
     pci_class = _hexadecimal(machine.text(f"{place}/class"))
     if pci_class is None:
         pci_class = _hexadecimal(event.get("PCI_CLASS"))
-    driver = event.get("DRIVER") or (machine.real_name(f"{place}/driver") if machine.exists(f"{place}/driver") else None)
+    driver = event.get("DRIVER") or machine.link_name(f"{place}/driver")
     slot = event.get("PCI_SLOT_NAME") or _slot_of(place)
-    return PciDevice(slot, vendor, device, pci_class, driver, bool(event) or driver is not None, _nodes(machine, place, driver))
+    known = bool(event) or driver is not None
+    return PciDevice(slot, vendor, device, pci_class, driver, known, _nodes(machine, place, driver))
 
 
 def _nodes(machine: Machine, place: str, driver: str | None) -> list[str]:

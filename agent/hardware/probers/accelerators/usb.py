@@ -10,6 +10,7 @@ from agent.hardware.sysfs import Machine
 from edge_contracts.capabilities import Accelerator, AcceleratorKind, AcceleratorStatus
 
 USB_DIR = "sys/bus/usb/devices"
+TPU, VPU = AcceleratorKind.TPU, AcceleratorKind.VPU
 
 
 class Stick(NamedTuple):
@@ -22,13 +23,11 @@ class Stick(NamedTuple):
 
 
 STICKS: dict[tuple[int, int], Stick] = {
-    (0x1A6E, 0x089A): Stick(
-        AcceleratorKind.TPU, "Google", "Coral USB Accelerator", "not yet initialised: becomes 18d1:9302 at its first inference"
-    ),
-    (0x18D1, 0x9302): Stick(AcceleratorKind.TPU, "Google", "Coral USB Accelerator", "initialised"),
-    (0x03E7, 0x2485): Stick(AcceleratorKind.VPU, "Intel", "Movidius Myriad X", "not booted: becomes 03e7:f63b when opened"),
-    (0x03E7, 0x2150): Stick(AcceleratorKind.VPU, "Intel", "Movidius Myriad 2", "not booted: becomes 03e7:f63b when opened"),
-    (0x03E7, 0xF63B): Stick(AcceleratorKind.VPU, "Intel", "Movidius Myriad", "booted"),
+    (0x1A6E, 0x089A): Stick(TPU, "Google", "Coral USB Accelerator", "not yet initialised: becomes 18d1:9302 in use"),
+    (0x18D1, 0x9302): Stick(TPU, "Google", "Coral USB Accelerator", "initialised"),
+    (0x03E7, 0x2485): Stick(VPU, "Intel", "Movidius Myriad X", "not booted: becomes 03e7:f63b when opened"),
+    (0x03E7, 0x2150): Stick(VPU, "Intel", "Movidius Myriad 2", "not booted: becomes 03e7:f63b when opened"),
+    (0x03E7, 0xF63B): Stick(VPU, "Intel", "Movidius Myriad", "booted"),
 }
 """Sources: google-coral/edgetpu issues 536 and 799; openvinotoolkit/openvino issues 1017 and 18321."""
 
@@ -41,10 +40,13 @@ class UsbProber:
     def probe(self, machine: Machine) -> list[Accelerator]:
         found = []
         for name in machine.names(USB_DIR):
-            ids = (_hexadecimal(machine, f"{USB_DIR}/{name}/idVendor"), _hexadecimal(machine, f"{USB_DIR}/{name}/idProduct"))
-            stick = STICKS.get(ids)  # type: ignore[arg-type]  # None is in no key
+            here = f"{USB_DIR}/{name}"
+            vendor, product = _hexadecimal(machine, f"{here}/idVendor"), _hexadecimal(machine, f"{here}/idProduct")
+            if vendor is None or product is None:
+                continue
+            stick = STICKS.get((vendor, product))
             if stick is not None:
-                found.append(_accelerator(machine, f"{USB_DIR}/{name}", ids, stick))
+                found.append(_accelerator(machine, here, (vendor, product), stick))
         return found or parse_lsusb(machine.recorded("lsusb") or "")
 
 
@@ -58,7 +60,7 @@ def parse_lsusb(text: str) -> list[Accelerator]:
     return found
 
 
-def _accelerator(machine: Machine, place: str, ids: tuple[int | None, int | None], stick: Stick) -> Accelerator:
+def _accelerator(machine: Machine, place: str, ids: tuple[int, int], stick: Stick) -> Accelerator:
     bus, number = machine.integer(f"{place}/busnum"), machine.integer(f"{place}/devnum")
     nodes = []
     if bus is not None and number is not None:
@@ -71,7 +73,7 @@ def _accelerator(machine: Machine, place: str, ids: tuple[int | None, int | None
 
 
 def _of(
-    stick: Stick, ids: tuple[int | None, int | None], status: AcceleratorStatus, detail: str | None, node: str | None
+    stick: Stick, ids: tuple[int, int], status: AcceleratorStatus, detail: str | None, node: str | None
 ) -> Accelerator:
     return Accelerator(
         kind=stick.kind,
@@ -80,7 +82,7 @@ def _of(
         status=status,
         detail=detail,
         device_node=node,
-        bus_id=f"usb {ids[0] or 0:04x}:{ids[1] or 0:04x}",
+        bus_id=f"usb {ids[0]:04x}:{ids[1]:04x}",
     )
 
 
