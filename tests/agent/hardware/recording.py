@@ -29,7 +29,9 @@ def arm_cpuinfo(parts: Mapping[int, tuple[str, str]], features: str = "fp asimd"
     )
 
 
-def x86_cpuinfo(count: int, model: int, name: str = "a CPU", flags: str = "fpu lm syscall sse2", vendor: str = "GenuineIntel") -> str:
+def x86_cpuinfo(
+    count: int, model: int, name: str = "a CPU", flags: str = "fpu lm syscall sse2", vendor: str = "GenuineIntel"
+) -> str:
     return "\n".join(
         f"processor\t: {cpu}\nvendor_id\t: {vendor}\ncpu family\t: 6\nmodel\t\t: {model}\nmodel name\t: {name}\n"
         f"flags\t\t: {flags}\n"

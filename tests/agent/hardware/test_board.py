@@ -19,7 +19,10 @@ def board_of(root: Path, files: Mapping[str, str | bytes]) -> BoardFacts:
 
 
 def tree(model: str, *compatible: str) -> dict[str, bytes]:
-    return {f"{TREE}/model": model.encode() + b"\0", f"{TREE}/compatible": "".join(c + "\0" for c in compatible).encode()}
+    return {
+        f"{TREE}/model": model.encode() + b"\0",
+        f"{TREE}/compatible": "".join(c + "\0" for c in compatible).encode(),
+    }
 
 
 @pytest.mark.parametrize(
@@ -27,21 +30,61 @@ def tree(model: str, *compatible: str) -> dict[str, bytes]:
     [
         ("Raspberry Pi 5 Model B Rev 1.0", ("raspberrypi,5-model-b", "brcm,bcm2712"), "BCM2712", "raspberry-pi-5"),
         ("Raspberry Pi 400 Rev 1.0", ("raspberrypi,400", "brcm,bcm2711"), "BCM2711", "raspberry-pi-4b"),
-        ("Raspberry Pi 3 Model B Plus Rev 1.3", ("raspberrypi,3-model-b-plus", "brcm,bcm2837"), "BCM2837", "raspberry-pi-3b-plus"),
-        ("Raspberry Pi Compute Module 4 Rev 1.1", ("raspberrypi,4-compute-module", "brcm,bcm2711"), "BCM2711", "raspberry-pi-cm4"),
-        ("NVIDIA Jetson Xavier NX Developer Kit", ("nvidia,p3509-0000+p3668-0000", "nvidia,tegra194"), "Xavier (tegra194)", "jetson-xavier-nx"),
+        (
+            "Raspberry Pi 3 Model B Plus Rev 1.3",
+            ("raspberrypi,3-model-b-plus", "brcm,bcm2837"),
+            "BCM2837",
+            "raspberry-pi-3b-plus",
+        ),
+        (
+            "Raspberry Pi Compute Module 4 Rev 1.1",
+            ("raspberrypi,4-compute-module", "brcm,bcm2711"),
+            "BCM2711",
+            "raspberry-pi-cm4",
+        ),
+        (
+            "NVIDIA Jetson Xavier NX Developer Kit",
+            ("nvidia,p3509-0000+p3668-0000", "nvidia,tegra194"),
+            "Xavier (tegra194)",
+            "jetson-xavier-nx",
+        ),
         ("NVIDIA Jetson AGX Xavier", ("nvidia,galen", "nvidia,tegra194"), "Xavier (tegra194)", "jetson-agx-xavier"),
-        ("NVIDIA Jetson Orin Nano Developer Kit", ("nvidia,p3768-0000+p3767-0005", "nvidia,p3767-0005", "nvidia,tegra234"), "Orin (tegra234)", "jetson-orin-nano"),
-        ("NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super", ("nvidia,p3768-0000+p3767-0005-super", "nvidia,tegra234"), "Orin (tegra234)", "jetson-orin-nano"),
-        ("NVIDIA Jetson AGX Orin Developer Kit", ("nvidia,p3737-0000+p3701-0005", "nvidia,tegra234"), "Orin (tegra234)", "jetson-agx-orin"),
+        (
+            "NVIDIA Jetson Orin Nano Developer Kit",
+            ("nvidia,p3768-0000+p3767-0005", "nvidia,p3767-0005", "nvidia,tegra234"),
+            "Orin (tegra234)",
+            "jetson-orin-nano",
+        ),
+        (
+            "NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super",
+            ("nvidia,p3768-0000+p3767-0005-super", "nvidia,tegra234"),
+            "Orin (tegra234)",
+            "jetson-orin-nano",
+        ),
+        (
+            "NVIDIA Jetson AGX Orin Developer Kit",
+            ("nvidia,p3737-0000+p3701-0005", "nvidia,tegra234"),
+            "Orin (tegra234)",
+            "jetson-agx-orin",
+        ),
         ("quill", ("nvidia,p2597-0000+p3310-1000", "nvidia,tegra186"), "Tegra X2 (tegra186)", "jetson-tx2"),
         ("Orange Pi 5", ("xunlong,orangepi-5", "rockchip,rk3588s", "rockchip,rk3588"), "RK3588S", "rk3588"),
-        ("Hardkernel ODROID-N2Plus", ("hardkernel,odroid-n2-plus", "amlogic,s922x", "amlogic,g12b"), "S922X", "odroid-n2-plus"),
-        ("Hardkernel Odroid XU4", ("hardkernel,odroid-xu4", "samsung,exynos5800", "samsung,exynos5"), "Exynos 5422", "odroid-xu4"),
+        (
+            "Hardkernel ODROID-N2Plus",
+            ("hardkernel,odroid-n2-plus", "amlogic,s922x", "amlogic,g12b"),
+            "S922X",
+            "odroid-n2-plus",
+        ),
+        (
+            "Hardkernel Odroid XU4",
+            ("hardkernel,odroid-xu4", "samsung,exynos5800", "samsung,exynos5"),
+            "Exynos 5422",
+            "odroid-xu4",
+        ),
         ("Freescale i.MX8MQ Phanbell", ("fsl,imx8mq-phanbell", "fsl,imx8mq"), "i.MX 8M", "coral-dev-board"),
         ("Some new board", ("maker,board", "maker,soc9000"), "SOC9000", None),
     ],
-)  # fmt: skip
+)
 def test_a_board_by_its_device_tree(
     tmp_path: Path, model: str, compatible: tuple[str, ...], soc: str, profile: str | None
 ) -> None:
@@ -87,8 +130,14 @@ def test_a_makers_legal_form_is_no_part_of_its_name() -> None:
 
 @pytest.mark.parametrize(
     ("code", "soc", "memory_mb"),
-    [(0xD03114, "BCM2711", 8192), (0x902120, "BCM2710A1 (RP3A0)", 512), (0xA02082, "BCM2837", 1024), (0xD04170, "BCM2712", 8192), (0xA020D3, "BCM2837B0", 1024)],
-)  # fmt: skip
+    [
+        (0xD03114, "BCM2711", 8192),
+        (0x902120, "BCM2710A1 (RP3A0)", 512),
+        (0xA02082, "BCM2837", 1024),
+        (0xD04170, "BCM2712", 8192),
+        (0xA020D3, "BCM2837B0", 1024),
+    ],
+)
 def test_a_raspberry_pis_revision_code(code: int, soc: str, memory_mb: int) -> None:
     found = raspberry_pi.decode(code)
     assert found is not None

@@ -32,7 +32,8 @@ def test_a_v2_quota_is_read(tmp_path: Path, text: str, cpus: float | None) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n", "asdf 100000", "500000 njn", "250000 100000 100", "250000 0", "0 100000", "x y z", "-1", "-5 -5", "²"]
+    "text",
+    ["", "\n", "asdf 100000", "500000 njn", "250000 100000 100", "250000 0", "0 100000", "x y z", "-1", "-5 -5", "²"],
 )
 def test_a_broken_v2_quota_is_no_limit_and_a_warning(tmp_path: Path, text: str) -> None:
     machine = record(tmp_path, {"sys/fs/cgroup/cpu.max": text, f"{CPU}/online": "0-3"})
@@ -111,7 +112,11 @@ def test_a_broken_mountinfo_falls_back_to_the_usual_places(tmp_path: Path) -> No
 
 
 def test_half_a_cpu_is_one_thread(tmp_path: Path) -> None:
-    files = {"sys/fs/cgroup/cpu.max": "50000 100000", f"{CPU}/online": "0", "proc/cpuinfo": "processor\t: 0\nmodel name\t: any\n"}
+    files = {
+        "sys/fs/cgroup/cpu.max": "50000 100000",
+        f"{CPU}/online": "0",
+        "proc/cpuinfo": "processor\t: 0\nmodel name\t: any\n",
+    }
     facts = probe(record(tmp_path, files))
     assert (facts.cpu.budget_cpus, facts.cpu.budget_source) == (0.5, BudgetSource.CGROUP)
     assert threads_of(facts.cpu.budget_cpus) == 1
@@ -130,8 +135,10 @@ def test_a_cpu_set_limits_the_budget(tmp_path: Path) -> None:
 
 
 def test_the_affinity_of_the_recorded_process_limits_the_budget(tmp_path: Path) -> None:
-    cpuinfo = arm_cpuinfo({cpu: ("0x41", "0xd08") for cpu in range(4)})
-    facts = probe(record(tmp_path, {"proc/cpuinfo": cpuinfo, "proc/self/status": "Name:\tx\nCpus_allowed_list:\t0-2\n"}))
+    cpuinfo = arm_cpuinfo(dict.fromkeys(range(4), ("0x41", "0xd08")))
+    facts = probe(
+        record(tmp_path, {"proc/cpuinfo": cpuinfo, "proc/self/status": "Name:\tx\nCpus_allowed_list:\t0-2\n"})
+    )
     assert (facts.cpu.budget_cpus, facts.cpu.budget_source) == (3.0, BudgetSource.AFFINITY)
 
 
@@ -153,7 +160,10 @@ def test_a_broken_memory_limit_is_no_limit_and_a_warning(tmp_path: Path, text: s
 
 
 def test_v1_without_a_limit_says_so_with_a_huge_number(tmp_path: Path) -> None:
-    files = {"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712", "proc/meminfo": "MemTotal: 8192000 kB\n"}
+    files = {
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+        "proc/meminfo": "MemTotal: 8192000 kB\n",
+    }
     machine = record(tmp_path, files)
     assert probe(machine).memory.limit_mb is None
     assert machine.warnings == []

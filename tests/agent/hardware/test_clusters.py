@@ -45,7 +45,7 @@ def test_an_odroid_xu4_keeps_cpu_order_though_its_packages_run_backwards(tmp_pat
 
 
 def test_a_xavier_has_its_cores_in_pairs(tmp_path: Path) -> None:
-    files = {"proc/cpuinfo": arm_cpuinfo({n: CARMEL for n in range(6)}), **policies("0 1", "2 3", "4 5")}
+    files = {"proc/cpuinfo": arm_cpuinfo(dict.fromkeys(range(6), CARMEL)), **policies("0 1", "2 3", "4 5")}
     clusters = cpu_of(tmp_path, files).clusters
     assert [cluster.logical_cpus for cluster in clusters] == ["0-1", "2-3", "4-5"]
     assert {cluster.core for cluster in clusters} == {"NVIDIA Carmel (0x4e/0x004)"}
@@ -53,7 +53,7 @@ def test_a_xavier_has_its_cores_in_pairs(tmp_path: Path) -> None:
 
 def test_an_orin_with_cores_switched_off_shows_them_as_off(tmp_path: Path) -> None:
     files = {
-        "proc/cpuinfo": arm_cpuinfo({n: A78AE for n in (0, 1, 2, 3, 4)}),
+        "proc/cpuinfo": arm_cpuinfo(dict.fromkeys((0, 1, 2, 3, 4), A78AE)),
         f"{CPU}/online": "0-4",
         f"{CPU}/present": "0-7",
         **policies("0 1 2 3", "4 5 6 7"),
@@ -74,14 +74,19 @@ def test_an_unknown_part_is_shown_as_its_number(tmp_path: Path, implementer: str
 
 
 def test_blank_lines_within_a_record_do_not_split_it(tmp_path: Path) -> None:
-    text = "processor\t: 0\nFeatures\t: fp asimd\n\n\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n\nprocessor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n"
+    text = (
+        "processor\t: 0\nFeatures\t: fp asimd\n\n\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n\n"
+        "processor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd05\n"
+    )
     assert shape(cpu_of(tmp_path, {"proc/cpuinfo": text})) == [("Cortex-A55", 2, "0-1")]
 
 
 def test_an_old_kernel_describes_all_cpus_once_at_the_end(tmp_path: Path) -> None:
     text = (
-        "Processor\t: ARMv7 Processor rev 3 (v7l)\nprocessor\t: 0\nBogoMIPS\t: 84.00\n\nprocessor\t: 1\nBogoMIPS\t: 84.00\n\n"
-        "Features\t: swp half thumb neon\nCPU implementer\t: 0x41\nCPU architecture: 7\nCPU part\t: 0xc0f\n\nHardware\t: ODROID-XU3\n"
+        "Processor\t: ARMv7 Processor rev 3 (v7l)\nprocessor\t: 0\nBogoMIPS\t: 84.00\n\n"
+        "processor\t: 1\nBogoMIPS\t: 84.00\n\n"
+        "Features\t: swp half thumb neon\nCPU implementer\t: 0x41\nCPU architecture: 7\nCPU part\t: 0xc0f\n\n"
+        "Hardware\t: ODROID-XU3\n"
     )
     cpu = cpu_of(tmp_path, {"proc/cpuinfo": text})
     assert shape(cpu) == [("Cortex-A15", 2, "0-1")]
@@ -94,12 +99,12 @@ def test_the_register_of_a_cpu_outranks_cpuinfo(tmp_path: Path) -> None:
 
 
 def test_clocks_per_core_do_not_make_clusters(tmp_path: Path) -> None:
-    files = {"proc/cpuinfo": arm_cpuinfo({n: A53 for n in range(4)}), **policies("0", "1", "2", "3")}
+    files = {"proc/cpuinfo": arm_cpuinfo(dict.fromkeys(range(4), A53)), **policies("0", "1", "2", "3")}
     assert shape(cpu_of(tmp_path, files)) == [("Cortex-A53", 4, "0-3")]
 
 
 def test_a_virtual_machine_with_a_package_per_cpu_is_one_cluster(tmp_path: Path) -> None:
-    files = {"proc/cpuinfo": arm_cpuinfo({n: ("0x41", "0xd0c") for n in range(4)})}
+    files = {"proc/cpuinfo": arm_cpuinfo(dict.fromkeys(range(4), ("0x41", "0xd0c")))}
     files.update({f"{CPU}/cpu{n}/topology/physical_package_id": str(n) for n in range(4)})
     assert shape(cpu_of(tmp_path, files)) == [("Neoverse-N1", 4, "0-3")]
 
@@ -141,7 +146,10 @@ def test_a_hybrid_cpu_without_lists_is_split_by_clock(tmp_path: Path) -> None:
 
 def test_a_hybrid_cpu_of_a_future_model_still_has_its_kinds(tmp_path: Path) -> None:
     files = {"proc/cpuinfo": x86_cpuinfo(2, 0xEE), "sys/devices/cpu_core/cpus": "0", "sys/devices/cpu_atom/cpus": "1"}
-    assert [c.core for c in cpu_of(tmp_path, files).clusters] == ["P-core, family 0x6 model 0xee", "E-core, family 0x6 model 0xee"]
+    assert [c.core for c in cpu_of(tmp_path, files).clusters] == [
+        "P-core, family 0x6 model 0xee",
+        "E-core, family 0x6 model 0xee",
+    ]
 
 
 def test_lscpu_names_a_core_only_where_all_cpus_are_alike(tmp_path: Path) -> None:

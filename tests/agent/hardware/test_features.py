@@ -27,7 +27,9 @@ def test_the_kernels_flags_get_one_name_each(flags: str, present: set[str], abse
 
 
 def test_a_feature_counts_only_if_every_cpu_has_it(tmp_path: Path) -> None:
-    text = arm_cpuinfo({0: ("0x41", "0xd05")}, "fp asimd asimddp") + "\n" + arm_cpuinfo({1: ("0x41", "0xd03")}, "fp asimd")
+    text = (
+        arm_cpuinfo({0: ("0x41", "0xd05")}, "fp asimd asimddp") + "\n" + arm_cpuinfo({1: ("0x41", "0xd03")}, "fp asimd")
+    )
     features = probe(record(tmp_path, {"proc/cpuinfo": text})).cpu.features
     assert features["neon"] is True
     assert features["dotprod"] is False

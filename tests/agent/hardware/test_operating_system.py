@@ -22,7 +22,9 @@ def elf(bits: int, machine: int) -> bytes:
 
 
 def test_a_32_bit_userland_on_a_64_bit_kernel_by_dpkg(tmp_path: Path) -> None:
-    facts = os_of(tmp_path, {"_outputs/uname-rm.txt": "6.6.20-v8+ aarch64", "_outputs/dpkg-print-architecture.txt": "armhf"})
+    facts = os_of(
+        tmp_path, {"_outputs/uname-rm.txt": "6.6.20-v8+ aarch64", "_outputs/dpkg-print-architecture.txt": "armhf"}
+    )
     assert (facts.kernel_arch, facts.userland_bits, facts.userland_arch) == ("aarch64", 32, "armv7l")
 
 
@@ -47,7 +49,10 @@ def test_a_32_bit_kernel_on_a_64_bit_core_is_32_bit(tmp_path: Path) -> None:
 
 
 def test_a_pi_zero_is_armv6_though_its_cpuinfo_says_7(tmp_path: Path) -> None:
-    text = "processor\t: 0\nmodel name\t: ARMv6-compatible processor rev 7 (v6l)\nFeatures\t: half thumb vfp java tls\nCPU implementer\t: 0x41\nCPU architecture: 7\nCPU part\t: 0xb76\n"
+    text = (
+        "processor\t: 0\nmodel name\t: ARMv6-compatible processor rev 7 (v6l)\nFeatures\t: half thumb vfp java tls\n"
+        "CPU implementer\t: 0x41\nCPU architecture: 7\nCPU part\t: 0xb76\n"
+    )
     assert os_of(tmp_path, {"proc/cpuinfo": text}).kernel_arch == "armv6l"
 
 
@@ -56,19 +61,27 @@ def test_a_32_bit_personality_does_not_hide_the_kernel(tmp_path: Path) -> None:
 
 
 def test_an_x86_kernel_with_32_bit_addresses_is_32_bit(tmp_path: Path) -> None:
-    text = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu lm\naddress sizes\t: 36 bits physical, 32 bits virtual\n"
+    text = (
+        "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu lm\n"
+        "address sizes\t: 36 bits physical, 32 bits virtual\n"
+    )
     assert os_of(tmp_path, {"proc/cpuinfo": text}).kernel_arch == "i686"
 
 
 def test_iostat_and_uname_a_tell_the_kernel_too(tmp_path: Path) -> None:
-    first = os_of(tmp_path / "a", {"_outputs/iostat-header.txt": "Linux 5.10.63-v7+ (host) \t10/29/2021 \t_armv7l_\t(4 CPU)"})
-    second = os_of(tmp_path / "b", {"_outputs/uname-a.txt": "Linux host 5.15.0-tegra #1 SMP PREEMPT aarch64 aarch64 aarch64 GNU/Linux"})
+    first = os_of(
+        tmp_path / "a", {"_outputs/iostat-header.txt": "Linux 5.10.63-v7+ (host) \t10/29/2021 \t_armv7l_\t(4 CPU)"}
+    )
+    second = os_of(
+        tmp_path / "b",
+        {"_outputs/uname-a.txt": "Linux host 5.15.0-tegra #1 SMP PREEMPT aarch64 aarch64 aarch64 GNU/Linux"},
+    )
     assert (first.kernel, first.kernel_arch) == ("5.10.63-v7+", "armv7l")
     assert (second.kernel, second.kernel_arch) == ("5.15.0-tegra", "aarch64")
 
 
 def test_os_release_takes_every_form_of_quoting() -> None:
-    assert parse_os_release("# c\nID=poky\nVERSION_ID='3.0.1-x y'\nNAME=\"A \\\"b\\\"\"\n\nbroken\n") == {
+    assert parse_os_release('# c\nID=poky\nVERSION_ID=\'3.0.1-x y\'\nNAME="A \\"b\\""\n\nbroken\n') == {
         "ID": "poky",
         "VERSION_ID": "3.0.1-x y",
         "NAME": 'A "b"',
@@ -83,8 +96,14 @@ def test_a_release_without_a_number_is_known_by_its_codename(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "version"),
     [
-        ("# R32 (release), REVISION: 7.6, GCID: 38171779, BOARD: t210ref, EABI: aarch64, DATE: Tue Nov  5 2024", "32.7.6"),
-        ("# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64\n# KERNEL_VARIANT: oot\n", "36.4.3"),
+        (
+            "# R32 (release), REVISION: 7.6, GCID: 38171779, BOARD: t210ref, EABI: aarch64, DATE: Tue Nov  5 2024",
+            "32.7.6",
+        ),
+        (
+            "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64\n# KERNEL_VARIANT: oot\n",
+            "36.4.3",
+        ),
         ("# R32 (release), REVISION: 5.1, GCID: 26202423, BOARD: t186ref, EABI: aarch64", "32.5.1"),
         ("nothing of the kind", None),
     ],
