@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,22 @@ from examples.demo.table import table
 from examples.demo.traffic import MODEL, Measured, Stream, measure
 
 DIGITS = Path(__file__).resolve().parents[1] / "digits"
-NAMES = ["cam-1", "cam-2", "cam-3"]
-WANTED_VARIANTS = {
-    ("onnxruntime", "fp32"), ("onnxruntime", "int8"), ("openvino", "fp32"), ("openvino", "int8"), ("tflite", "fp32"),
-}  # fmt: skip
+WITHOUT_TOOLCHAINS = frozenset(
+    {("onnxruntime", "fp32"), ("onnxruntime", "int8"), ("openvino", "fp32"), ("openvino", "int8")}
+)
 ENDED = {"succeeded", "paused", "aborted", "failed", "rolled_back", "completed"}
 GOOD, BAD = "1.0.0", "1.1.0"
 MIN_ACCURACY = 0.97
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to show: the devices, the broker, and the variants that the bundle must have."""
+
+    names: list[str] = field(default_factory=lambda: ["cam-1", "cam-2", "cam-3"])
+    broker: str = "embedded"
+    install_toolchains: bool = True
+    wanted: frozenset[tuple[str, str]] = WITHOUT_TOOLCHAINS | {("tflite", "fp32")}
 
 
 class NotSeen(Exception):
@@ -32,8 +42,9 @@ class NotSeen(Exception):
 class Demo:
     """Runs the steps against a FleetInSmall; ``run`` returns the facts."""
 
-    def __init__(self, fleet: FleetInSmall, narrator: Narrator) -> None:
+    def __init__(self, fleet: FleetInSmall, narrator: Narrator, plan: Plan | None = None) -> None:
         self.fleet = fleet
+        self.plan = plan or Plan()
         self.narrator = narrator
         self.facts: dict[str, Any] = {}
         with np.load(DIGITS / "heldout.npz") as held_out:
@@ -64,33 +75,38 @@ class Demo:
             GOOD,
         ]
         command += ["--calibration", str(DIGITS / "calibration.npz"), "--golden", str(DIGITS / "heldout.npz")]
-        run_json([*command, "--install-toolchains"], self.narrator, quiet=False)
+        command += ["--install-toolchains"] if self.plan.install_toolchains else []
+        run_json(command, self.narrator, quiet=False)
         described = run_json(["mindpack", "inspect", str(bundle)], self.narrator)
         rows = [_variant_row(variant) for variant in described["variants"]]
         self._print(table(["variant", "size kB", "top-1", "against source", "max error"], rows))
         for left_out in described.get("left_out", []):
             self.narrator.say(f"   left out {left_out['name']}: {left_out['reason']}")
         present = {(variant["runtime"], variant["precision"]) for variant in described["variants"]}
-        if not present >= WANTED_VARIANTS:
-            raise NotSeen(f"variants missing from the bundle: {sorted(WANTED_VARIANTS - present)}")
+        if not present >= self.plan.wanted:
+            raise NotSeen(f"variants missing from the bundle: {sorted(self.plan.wanted - present)}")
         self.facts["variants"] = described["variants"]
         self.facts["left_out"] = described.get("left_out", [])
         return bundle
 
     def start_fleet(self) -> None:
         """Steps 2 and 3: a server with its own broker, three devices that enrol and announce themselves."""
-        self.narrator.step(2, "Start the fleet server (SQLite, embedded MQTT broker)")
-        self.fleet.start_server()
+        self.narrator.step(2, f"Start the fleet server (SQLite, {self.plan.broker} MQTT broker)")
+        self.fleet.start_server(self.plan.broker)
         self.narrator.say(f"   {self.fleet.url}, MQTT on port {self.fleet.mqtt_port}")
-        self.narrator.step(3, "Start three devices, the first pinned to one CPU; they enrol and announce themselves")
-        self.fleet.enroll(NAMES)
+        self.narrator.step(
+            3, f"Start {len(self.plan.names)} devices, the first pinned to one CPU; they enrol and announce themselves"
+        )
+        self.fleet.enroll(self.plan.names)
         first_cpu = str(min(os.sched_getaffinity(0)))
-        for name in NAMES:
-            self.fleet.start_device(name, first_cpu if name == NAMES[0] else None, ["--telemetry-s", "5"])
+        for name in self.plan.names:
+            self.fleet.start_device(name, first_cpu if name == self.plan.names[0] else None, ["--telemetry-s", "5"])
 
         def all_online() -> dict[str, Any] | None:
             views = self.fleet.device_views()
-            return views if len(views) == len(NAMES) and all(view["online"] for view in views.values()) else None
+            return (
+                views if len(views) == len(self.plan.names) and all(view["online"] for view in views.values()) else None
+            )
 
         for view in self.fleet.until("all devices are online", all_online, 60).values():
             self.narrator.say(
@@ -103,7 +119,7 @@ class Demo:
         rollout = self._roll_out(bundle, GOOD, 240)
         self.facts["good_rollout"] = rollout
         committed = [row["device"] for row in rollout["devices"] if row["state"] == "committed"]
-        if sorted(committed) != NAMES:
+        if sorted(committed) != sorted(self.plan.names):
             raise NotSeen(f"{GOOD} is committed on {committed}, not on all devices: {rollout.get('why')}")
 
     def show_devices(self) -> None:
@@ -111,7 +127,7 @@ class Demo:
         self.narrator.step(5, f"Send {len(self.images)} held-out digits to every device with tritonclient")
         views = self.fleet.device_views()
         rows, facts = [], []
-        for name in NAMES:
+        for name in self.plan.names:
             measured = measure(self.fleet.devices[name], self.images, self.labels)
             facts.append(_device_facts(views[name], measured))
             rows.append(_device_row(facts[-1]))
@@ -131,7 +147,7 @@ class Demo:
         self.narrator.say(
             f"   {damage(good, bad, BAD)} weight tensors changed in {len(self.facts['variants'])} variants"
         )
-        streams = {name: Stream(self.fleet.devices[name], self.images) for name in NAMES}
+        streams = {name: Stream(self.fleet.devices[name], self.images) for name in self.plan.names}
         for stream in streams.values():
             stream.start()
         try:
