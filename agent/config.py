@@ -110,7 +110,7 @@ class AgentConfig(_Section, frozen=True, kw_only=True):
 
 FLAGS = {
     "data": "data_dir", "host": "host", "port": "port", "cpus": "cpus", "race_budget": "race_budget_s",
-    "objective": "objective",
+    "objective": "objective", "telemetry_s": "telemetry.interval_s",
 }  # fmt: skip
 """Attribute of the parsed command line -> key. A command has those of them that it offers."""
 
@@ -133,7 +133,9 @@ def load_config(args: object, environ: Mapping[str, str]) -> AgentConfig:
     for flag, key in FLAGS.items():
         value = getattr(args, flag, None)
         if value is not None:
-            _merge(merged, _checked({key: str(value)}, "--" + flag.replace("_", "-")))
+            section, _, last = key.rpartition(".")
+            layer = {section: {last: str(value)}} if section else {key: str(value)}
+            _merge(merged, _checked(layer, "--" + flag.replace("_", "-")))
     config = _convert(merged, "configuration")
     return msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
 

@@ -14,6 +14,8 @@ AgentError
 │   ├── LoadFailed            the engine could not load or warm up a model
 │   └── RequestRefused        a client's request is answered with an error; carries the HTTP status
 ├── UpdateError               a deployment cannot go on; carries an error code of edge_contracts.messages
+│   └── SourceFailed          a source of blobs gives nothing usable; says whether trying again makes sense
+├── UpdateInterrupted         an effect stopped since it was asked to: deadline, newer wish, cancel or shutdown
 └── LinkError                 enrolment, broker or server: refused, unreachable, misconfigured
 """
 
@@ -66,12 +68,16 @@ class ProviderFellBack(BackendError):
 
 
 class TrialError(AgentError):
-    """A trial ended without a result. ``is_evidence`` is False when we ended it ourselves (kill, shutdown)."""
+    """A trial ended without a result. ``is_evidence`` is False when we ended it ourselves (kill, shutdown).
 
-    def __init__(self, reason: str, *, is_evidence: bool = True) -> None:
+    kind: "crash" (died by a signal), "hang", "memory", or "failed" (the runtime reported an error).
+    """
+
+    def __init__(self, reason: str, *, is_evidence: bool = True, kind: str = "failed") -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_evidence = is_evidence
+        self.kind = kind
 
 
 class SelectionCanceled(TrialError):

@@ -10,7 +10,7 @@ from edge_contracts._version import __version__
 
 ROOMS = (
     "agent.cli.run", "agent.cli.enroll", "agent.cli.install", "agent.serving.cli", "agent.cli.status",
-    "agent.cli.history", "agent.cli.rollback", "agent.cli.explain", "agent.hardware.cli", "agent.selection.cli",
+    "agent.cli.history", "agent.cli.rollback", "agent.cli.explain", "agent.cli.probe", "agent.selection.cli",
 )  # fmt: skip
 """Modules with ``register(subparsers, common)``, in the order of the help. None imports at module level what only its
 command needs."""

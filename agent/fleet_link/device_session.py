@@ -68,10 +68,13 @@ class DeviceSession:
         """As the link says."""
         return self._link.connected
 
+    def load(self) -> None:
+        """What the server had not heard when the last run ended; before anything is reported."""
+        self._outbox.load()
+
     def start(self, handlers: Handlers) -> None:
         """Begin to connect; returns at once."""
         self._handlers = handlers
-        self._outbox.load()
         self._link.start(self)
 
     def stop(self) -> None:
@@ -112,7 +115,8 @@ class DeviceSession:
     def take_dropped(self) -> int:
         """Messages that could not be read, or had to give way, since the last call."""
         with self._lock:
-            dropped, self._dropped = self._dropped, 0
+            dropped, self._dropped = self._dropped + self._outbox.dropped, 0
+            self._outbox.dropped = 0
         return dropped
 
     def count_dropped(self) -> None:
@@ -135,6 +139,12 @@ class DeviceSession:
         self._used = True
         with self._lock:
             self._sent.clear()
+        self.announce()
+
+    def announce(self) -> None:
+        """Everything about this device, anew."""
+        if self._handlers is None:
+            return
         self._announce("birth", self._handlers.birth(self.session))
         self._announce("status", Status(online=True, session=self.session))
         with self._lock:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +36,13 @@ class Entry:
 
 
 class Outbox:
-    """``dropped()`` is called when an event had to give way."""
+    """``dropped``: how many messages had to give way so far."""
 
-    def __init__(self, folder: Path, disk: Disk, max_events: int, dropped: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, disk: Disk, max_events: int) -> None:
         self._folder = folder
         self._disk = disk
         self._max_events = max_events
-        self._dropped = dropped
+        self.dropped = 0
         self._finals: list[Entry] = []
         self._events: list[Entry] = []
         self._telemetry: list[Entry] = []
@@ -79,7 +78,7 @@ class Outbox:
         """Something worth an operator's eye."""
         while len(self._events) >= self._max_events:
             self._forget(self._events.pop(0))
-            self._dropped()
+            self.dropped += 1
         self._events.append(self._stored(event, "event"))
 
     def put_telemetry(self, telemetry: Telemetry) -> None:
@@ -91,7 +90,7 @@ class Outbox:
         self._telemetry.append(Entry(next(self._numbers), telemetry))
         if len(self._telemetry) > MAX_TELEMETRY:
             self._telemetry.pop(0)
-            self._dropped()
+            self.dropped += 1
 
     def waiting(self) -> list[Entry]:
         """All, in the order in which they are to be sent: the newest truth comes last of the reports."""

@@ -47,10 +47,10 @@ class PartNote(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Pacing:
-    """Time as a download sees it. ``pause(seconds)`` returns early when the executor is wanted elsewhere."""
+    """Time as a download sees it. ``pause(seconds, interrupt)`` returns early when ``interrupt`` may have changed."""
 
     monotonic: Callable[[], float]
-    pause: Callable[[float], None]
+    pause: Callable[[float, Interrupt], None]
     rng: random.Random
 
 
@@ -129,7 +129,7 @@ class Downloader:
                     if not usable:
                         raise
             ceiling_s = min(self._config.longest_retry_s, self._config.first_retry_s * 2.0 ** min(failures - 1, 20))
-            self._pacing.pause(self._pacing.rng.uniform(0, ceiling_s))
+            self._pacing.pause(self._pacing.rng.uniform(0, ceiling_s), interrupt)
 
     def _fetch(self, source: BlobSource, part: _Part, progress: Progress, interrupt: Interrupt) -> None:
         """One attempt: go on with the part that is here, or from the start when the source cannot."""
@@ -178,7 +178,7 @@ class Downloader:
             _stop_if(interrupt)
             if self._config.max_bytes_per_s:
                 due_s = (have - before) / self._config.max_bytes_per_s
-                self._pacing.pause(max(0.0, due_s - (self._pacing.monotonic() - started_s)))
+                self._pacing.pause(max(0.0, due_s - (self._pacing.monotonic() - started_s)), interrupt)
         return have
 
 

@@ -39,6 +39,7 @@ class Placed:
     options: Mapping[str, OptionValue]
     signed: bool
     evidence: ChoiceEvidence | None
+    slo_p95_ms: float | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from agent.update.effects import Serving
 from agent.update.inbox import Cancel, Desire, Inbox, Message, WishFor, Worse
 from agent.update.journal import Journal
 from agent.update.machine import MAX_POWER_RETURNS, SUSPECT, Event
-from agent.update.records import LOCAL, Deployment, DeviceState, Wish
+from agent.update.records import LOCAL, Deployment, DeviceState, HistoryEntry, Wish
 from agent.update.slots import Slots
 from agent.update.steps import Job, Outcome, Steps, failure, proving
 from agent.update.trial import Trial
@@ -64,6 +64,10 @@ class Executor:
         """The truth as of the last change."""
         return self._state
 
+    def history(self) -> list[HistoryEntry]:
+        """Deployments that have ended, oldest first."""
+        return self._rooms.journal.history()
+
     def open(self) -> DeviceState:
         """Read the journal; a deployment that was in flight hears that the power returned. Raises UpdateError."""
         self._state = self._rooms.journal.load()
@@ -82,7 +86,7 @@ class Executor:
     def stop(self) -> None:
         """From any thread: leave the deployment in flight as it is, to go on at the next start."""
         self._stop.set()
-        self._rooms.inbox.wake.set()
+        self._rooms.inbox.poke()
 
     def close(self) -> None:
         """After ``run`` or ``settle`` has returned: note that nothing was cut off."""
@@ -294,7 +298,7 @@ class Executor:
             wish = Wish(
                 deployment=f"auto-{self._rooms.new_id()}", version=last_good.version, digest=last_good.digest,
                 policy=Policy(allow_unsigned=not last_good.signed), origin=LOCAL,
-                why=f"{model.active.version}: {news.reason}",
+                why=f"{model.active.version}: {news.reason}", automatic=True,
             )  # fmt: skip
             self._accept(news.name, wish)
 

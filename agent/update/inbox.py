@@ -46,10 +46,13 @@ Message = WishFor | Desire | Cancel | Worse
 
 
 class Inbox:
-    """Thread-safe. ``wake`` is set whenever there is something to look at, or when the executor is to stop."""
+    """Thread-safe. ``wake`` is set while there is something to look at, or the executor is to stop; ``nudge`` is set
+    whenever that may have changed, for whoever waits in the middle of a step.
+    """
 
     def __init__(self) -> None:
         self.wake = threading.Event()
+        self.nudge = threading.Event()
         self._lock = threading.Lock()
         self._messages: deque[Message] = deque()
 
@@ -57,7 +60,12 @@ class Inbox:
         """Hand over; returns at once."""
         with self._lock:
             self._messages.append(message)
+        self.poke()
+
+    def poke(self) -> None:
+        """Make whoever waits look again."""
         self.wake.set()
+        self.nudge.set()
 
     def take(self) -> list[Message]:
         """All messages, oldest first."""

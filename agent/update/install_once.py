@@ -15,6 +15,7 @@ from agent.update.inbox import WishFor
 from agent.update.records import LOCAL, DeviceState, Installed, Wish
 from agent.update.slots import Slots
 from edge_contracts.archive import open_bundle
+from edge_contracts.bundle import Bundle
 from edge_contracts.deployment import DeploymentState
 from edge_contracts.evidence import ChoiceEvidence
 from edge_contracts.messages import Policy
@@ -30,10 +31,15 @@ class InstalledBundle:
     evidence: ChoiceEvidence | None
 
 
+def check_file(archive: Path) -> Bundle:
+    """Read the structure of a bundle file, no weights. Raises MalformedBundle, OSError: both name the file."""
+    return open_bundle(archive).bundle
+
+
 def wish_for_file(archive: Path, policy: Policy, deployment: str) -> WishFor:
     """The wish to have the bundle of that file. Raises MalformedBundle, OSError."""
     path = archive.absolute()
-    bundle = open_bundle(path).bundle
+    bundle = check_file(path)
     wish = Wish(
         deployment=deployment, version=bundle.spec.version, digest=bundle.digest, policy=policy, source=str(path),
         origin=LOCAL,

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from agent.checked_file import CheckedFile
-from agent.disk import Disk
+from agent.disk import Disk, RealDisk
 from agent.errors import UpdateError
 from agent.update.records import FORMAT, DeviceState, HistoryEntry
 
@@ -83,6 +83,16 @@ class Journal:
                 return file.read(1) == b"\n"
         except OSError:
             return True
+
+
+def read_state(data_dir: Path) -> DeviceState:
+    """For commands that only look. Raises UpdateError when a newer agent wrote it."""
+    return Journal(data_dir, RealDisk()).load()
+
+
+def read_history(data_dir: Path) -> list[HistoryEntry]:
+    """For commands that only look."""
+    return Journal(data_dir, RealDisk()).history()
 
 
 def _line(entry: HistoryEntry) -> bytes:

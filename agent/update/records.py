@@ -23,6 +23,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
     origin: str = FLEET
     why: str | None = None
+    automatic: bool = False
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +80,11 @@ class ModelState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def healthy(self) -> bool:
         """What is active serves as it was proven."""
-        return self.fault is None and self.regressed is None
+        if self.fault is not None:
+            return False
+        if self.regressed is None or self.active is None:
+            return True
+        return not self.regressed.startswith(f"{self.active.deployment}: ")
 
 
 class DeviceState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

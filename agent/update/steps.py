@@ -85,7 +85,7 @@ class Steps:
         if active is not None and active.digest == digest:
             return Outcome(Event.ALREADY_ACTIVE, "it is active already", active=active)
         if last_good is not None and last_good.digest == digest and self._is_here(job.name, last_good):
-            return Outcome(Event.PINNED)
+            return Outcome(Event.PINNED, job.wish.why)
         verification.admit(job.name, job.wish, self._trust, self._config.update.allow_unsigned)
         return Outcome(Event.STARTED)
 

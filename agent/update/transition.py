@@ -62,7 +62,7 @@ def committed(model: ModelState, active: Installed | None) -> ModelState:
         last_good = replaced
     if active is not None and replaced is not None and replaced.digest == active.digest:
         active = replace(active, deployment=deployment.wish.deployment, origin=deployment.wish.origin)
-    regressed = model.regressed if deployment.wish.why is not None else None
+    regressed = model.regressed if deployment.wish.automatic else None
     return replace(model, active=active, last_good=last_good, fault=None, regressed=regressed)
 
 

@@ -61,7 +61,7 @@ class Trial:
             return None
         return Placed(
             name, installed.version, installed.digest, folder, installed.variant, installed.options,
-            installed.signed, installed.evidence,
+            installed.signed, installed.evidence, installed.slo_p95_ms,
         )  # fmt: skip
 
     def _new(self, job: Job, deployment: Deployment, terms: Proving | None, signed: bool) -> tuple[Placed, Installed]:
@@ -78,7 +78,15 @@ class Trial:
         folder = self._slots.folder(job.name, wish.digest)
         chosen = evidence.chosen
         placed = Placed(
-            job.name, folder.bundle.spec.version, wish.digest, folder, chosen.variant, chosen.options, signed, evidence
+            job.name,
+            folder.bundle.spec.version,
+            wish.digest,
+            folder,
+            chosen.variant,
+            chosen.options,
+            signed,
+            evidence,
+            terms.slo_p95_ms,
         )
         return placed, _installed(deployment, placed, evidence, terms, self._now_ms())
 

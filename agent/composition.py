@@ -1,0 +1,251 @@
+"""Puts the agent together: the one place that names concrete drivers. Imports are made where they are used, so that a
+command loads only what it needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.clock import Clock, SystemClock
+from agent.config import AgentConfig
+from agent.data_lock import data_lock
+from agent.device_facts import DeviceFacts, affinity_of
+from agent.disk import Disk, RealDisk
+from agent.update.effects import Interrupt, NotServing, Selection, Serving
+from agent.update.inbox import Inbox
+from agent.update.journal import Journal
+from agent.update.records import DeviceState
+from agent.update.slots import Slots
+
+if TYPE_CHECKING:
+    from agent.fleet_link.device_session import DeviceSession
+    from agent.fleet_link.identity import Identity
+    from agent.supervisor import Daemon
+    from agent.update.blob_source import BlobSource
+    from agent.update.executor import Executor
+    from agent.update.install_once import InstalledBundle
+    from edge_contracts.enrolment import EnrolmentToken
+    from edge_contracts.messages import Policy
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What everything stands on."""
+
+    config: AgentConfig
+    clock: Clock
+    disk: Disk
+    facts: DeviceFacts
+    affinity: frozenset[int] | None
+    slots: Slots
+    journal: Journal
+    inbox: Inbox
+
+
+def new_id() -> str:
+    """Short and unique: a part of deployment ids."""
+    return secrets.token_hex(6)
+
+
+def make_ground(config: AgentConfig) -> Ground:
+    """The real ones. Raises ConfigurationError for CPUs that are not there."""
+    disk = RealDisk()
+    return Ground(
+        config, SystemClock(), disk, DeviceFacts(config.data_dir), affinity_of(config),
+        Slots(config.data_dir, disk), Journal(config.data_dir, disk), Inbox(),
+    )  # fmt: skip
+
+
+def make_executor(
+    ground: Ground, serving: Serving, identity: Identity | None, on_change: Callable[[DeviceState], None],
+    on_progress: Callable[[str, str], None],
+) -> Executor:  # fmt: skip
+    """The update machine with the real selection."""
+    from agent.update.download import Downloader
+    from agent.update.download import Pacing as DownloadPacing
+    from agent.update.executor import Executor, Rooms
+    from agent.update.steps import Steps
+    from agent.update.trial import Trial
+    from agent.update.verification import NoTrust
+
+    config, clock = ground.config, ground.clock
+    selection = _selection(ground)
+
+    def pause(seconds: float, interrupt: Interrupt) -> None:
+        ground.inbox.nudge.clear()
+        if not interrupt():
+            clock.wait(ground.inbox.nudge, seconds)
+
+    pacing = DownloadPacing(clock.monotonic, pause, random.Random())
+    downloader = Downloader(ground.slots, ground.disk, config.download, pacing)
+    steps = Steps(
+        ground.slots, ground.disk, downloader, selection, NoTrust(), config, ground.facts,
+        _fleet_sources(ground, identity),
+    )  # fmt: skip
+    trial = Trial(ground.slots, selection, serving, clock.now_ms)
+    rooms = Rooms(
+        ground.journal, ground.slots, steps, trial, serving, config, clock, ground.inbox, new_id
+    )  # fmt: skip
+    return Executor(rooms, on_change, on_progress)
+
+
+@contextlib.contextmanager
+def local_executor(
+    config: AgentConfig, on_progress: Callable[[str], None], *, locked: bool = False
+) -> Iterator[tuple[Executor, Slots]]:
+    """The machine for one command, without a daemon: holds DATA/lock (unless the caller does), reads the journal.
+
+    Raises DataFolderLocked.
+    """
+    ground = make_ground(config)
+    with contextlib.nullcontext() if locked else data_lock(config.data_dir):
+        executor = make_executor(ground, NotServing(), None, lambda _: None, lambda _, text: on_progress(text))
+        executor.open()
+        try:
+            yield executor, ground.slots
+        finally:
+            executor.close()
+
+
+def install_bundle(
+    config: AgentConfig, archive: Path, policy: Policy, on_progress: Callable[[str], None], *, locked: bool = False
+) -> InstalledBundle:
+    """Install one file to its end, without a daemon. Raises UpdateError, MalformedBundle, DataFolderLocked, OSError.
+
+    ``locked``: the caller holds DATA/lock already (`mindie serve` does, for as long as it serves).
+    """
+    from agent.update.install_once import install
+
+    with local_executor(config, on_progress, locked=locked) as (executor, slots):
+        return install(archive, executor=executor, slots=slots, policy=policy, new_id=new_id)
+
+
+def roll_back_here(config: AgentConfig, model: str | None, on_progress: Callable[[str], None]) -> dict[str, Any]:
+    """`mindie rollback` without a daemon: the status afterwards. Raises UpdateError, DataFolderLocked."""
+    from agent.update.inbox import WishFor
+    from agent.update.install_once import committed_or_raise
+    from agent.update.report import status_document
+    from agent.update.wishes import rollback_wish
+
+    with local_executor(config, on_progress) as (executor, _):
+        name, wish = rollback_wish(executor.state, model, f"local-{new_id()}")
+        executor.submit(WishFor(name, wish))
+        executor.settle()
+        if wish.digest is not None:
+            committed_or_raise(executor.state, name, wish.deployment)
+        return status_document(executor.state, name, daemon=False)
+
+
+def enrol_device(
+    config: AgentConfig, token: EnrolmentToken, server: str, name: str | None, labels: dict[str, str]
+) -> Identity:
+    """Use the token up and keep the identity. Raises LinkError, DataFolderLocked, OSError."""
+    from agent.device_facts import fingerprint
+    from agent.fleet_link.enrol import enrol
+    from agent.fleet_link.identity import save_identity
+    from agent.update.registry_source import make_session
+    from edge_contracts.enrolment import EnrolRequest
+
+    with data_lock(config.data_dir):
+        request = EnrolRequest(
+            secret=token.secret, device=name, fingerprint=fingerprint(), labels=labels,
+            capabilities=DeviceFacts(config.data_dir)(),
+        )  # fmt: skip
+        identity = enrol(token, request, make_session(config.download, None), config.download, server)
+        save_identity(config.data_dir, identity, RealDisk())
+    return identity
+
+
+def make_daemon(config: AgentConfig) -> Daemon:
+    """Everything of `mindie run`, not started yet."""
+    from agent.serving.process import Bind, ServerProcess
+    from agent.supervisor import Daemon, DaemonParts
+    from agent.telemetry import Telemeter
+    from agent.update.ledger import Ledger
+    from agent.update.live_serving import LiveServing
+    from agent.update.probation import Probation
+
+    ground = make_ground(config)
+    identity = _identity(config)
+    session = _session(ground, identity) if identity is not None else None
+    daemon = Daemon()
+    server = ServerProcess(on_event=daemon.on_engine_event)
+    probation = Probation(daemon.state, ground.inbox.put, ground.clock.monotonic)
+    ledger = Ledger(server.drain_stats, probation.on_latency)
+    serving = LiveServing(server, ledger, ground.clock)
+    executor = make_executor(ground, serving, identity, daemon.on_change, daemon.on_progress)
+    dropped = session.take_dropped if session is not None else _none_dropped
+    telemeter = Telemeter(ledger.take, dropped, ground.clock.now_ms, ground.clock.monotonic)
+    daemon.assemble(
+        DaemonParts(
+            config=config, clock=ground.clock, facts=ground.facts, affinity=ground.affinity, executor=executor,
+            inbox=ground.inbox, server=server, bind=Bind(config.host, config.port, None),
+            serving=serving, probation=probation, telemeter=telemeter, session=session, new_id=new_id,
+        )
+    )  # fmt: skip
+    return daemon
+
+
+def _none_dropped() -> int:
+    return 0
+
+
+def _selection(ground: Ground) -> Selection:
+    from agent.update.by_measurement import MeasuredSelection
+
+    config = ground.config
+    return MeasuredSelection(
+        config.data_dir, ground.facts, ground.affinity, ground.clock.monotonic, config.reserve_mb,
+        config.update.proof_pairs,
+    )  # fmt: skip
+
+
+def _identity(config: AgentConfig) -> Identity | None:
+    from agent.fleet_link.identity import load_identity
+
+    return load_identity(config.data_dir)
+
+
+def _fleet_sources(ground: Ground, identity: Identity | None) -> Callable[[str], BlobSource | None]:
+    """requests is imported at the first download: an idle daemon does not carry it."""
+    lock = threading.Lock()
+    made: dict[str, BlobSource] = {}
+
+    def source(name: str) -> BlobSource | None:
+        if identity is None:
+            return None
+        from agent.update.registry_source import RegistrySource, make_session
+
+        with lock:
+            if name not in made:
+                config = ground.config.download
+                session = make_session(config, identity)
+                made[name] = RegistrySource(identity.server, name, session, config, ground.clock.monotonic)
+            return made[name]
+
+    return source
+
+
+def _session(ground: Ground, identity: Identity) -> DeviceSession:
+    from agent.checked_file import CheckedFile
+    from agent.fleet_link.device_session import DeviceSession
+    from agent.fleet_link.done_commands import DoneCommands
+    from agent.fleet_link.mqtt import Address, MqttLink
+    from agent.fleet_link.numbers import Counter
+    from agent.fleet_link.outbox import Outbox
+
+    state_dir, disk, config = ground.config.data_dir / "state", ground.disk, ground.config.link
+    addresses = [Address(host, port, identity.mqtt.tls) for host, port in identity.broker_addresses(config)]
+    link = MqttLink(identity.account, addresses, config, ground.clock, random.Random())
+    return DeviceSession(
+        link, identity.account, Outbox(state_dir / "outbox", disk, config.max_outbox_events),
+        Counter(CheckedFile(state_dir / "session", disk)), Counter(CheckedFile(state_dir / "events", disk)),
+        DoneCommands(CheckedFile(state_dir / "commands", disk)), ground.clock,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""The Selection effect over agent.selection: names of the update machine on one side, of the selection on the other."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import SelectionCanceled, UpdateInterrupted
+from agent.inference.bundle_folder import BundleFolder
+from agent.selection.choice import choose
+from agent.selection.proof import prove_no_worse
+from agent.selection.request import Candidate, SelectionRequest, SelectionTools, TrialLimits
+from agent.update.effects import Interrupt, Placed, Progress, Proof, Proving
+from edge_contracts.capabilities import Capabilities
+from edge_contracts.evidence import ChoiceEvidence
+
+
+@dataclass(frozen=True)
+class MeasuredSelection:
+    """Trials run with the budget and the CPUs that the model would be served with."""
+
+    data_dir: Path
+    capabilities: Callable[[], Capabilities]
+    affinity: frozenset[int] | None
+    monotonic: Callable[[], float]
+    reserve_mb: int
+    pairs: int
+
+    def choose(
+        self, folder: BundleFolder, proving: Proving, progress: Progress, interrupt: Interrupt
+    ) -> ChoiceEvidence:
+        device = self.capabilities()
+        request = SelectionRequest(
+            folder=folder, device=device, budget_cpus=device.cpu.budget_cpus or 1.0, affinity=self.affinity,
+            objective=proving.objective, race_budget_s=proving.race_budget_s, max_drop=proving.max_drop,
+        )  # fmt: skip
+        try:
+            return choose(request, self._tools(progress, interrupt))
+        except SelectionCanceled as error:
+            raise UpdateInterrupted(str(error)) from error
+
+    def prove_no_worse(
+        self, new: Placed, old: Placed, proving: Proving, progress: Progress, interrupt: Interrupt
+    ) -> Proof:
+        tools = self._tools(progress, interrupt)
+        try:
+            proof = prove_no_worse(
+                _candidate(new), _candidate(old), self.pairs, tools=tools, max_p90_ratio=proving.max_p90_ratio,
+                affinity=self.affinity,
+            )  # fmt: skip
+        except SelectionCanceled as error:
+            raise UpdateInterrupted(str(error)) from error
+        return Proof(proof.ok, proof.text)
+
+    def _tools(self, progress: Progress, interrupt: Interrupt) -> SelectionTools:
+        work = self.data_dir / "cache" / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        return SelectionTools(
+            cache_dir=self.data_dir / "cache", work_dir=work, clock=self.monotonic, progress=progress,
+            is_canceled=interrupt, limits=TrialLimits(reserve_mb=self.reserve_mb),
+        )  # fmt: skip
+
+
+def _candidate(placed: Placed) -> Candidate:
+    return Candidate(placed.folder, placed.variant, placed.options)
