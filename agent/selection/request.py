@@ -43,8 +43,19 @@ class TrialLimits:
     reserve_mb: int = 64
 
 
-def _ignore(text: str) -> None:
-    del text
+@dataclass(frozen=True)
+class RaceView:
+    """What is to be seen of a choice as it runs. lines: (name, status, p90 in ms or None), best first."""
+
+    stage: str
+    lines: tuple[tuple[str, str, float | None], ...]
+    rounds: int
+    elapsed_s: float
+    budget_s: float
+
+
+def _ignore(what: object) -> None:
+    del what
 
 
 def _never() -> bool:
@@ -55,14 +66,15 @@ def _never() -> bool:
 class SelectionTools:
     """cache_dir: kept between choices (choices, quarantine, compiled models). work_dir: scratch, emptied by the caller.
 
-    progress: one plain line at a time. is_canceled: asked often; True ends the choice with SelectionCanceled.
-    environ: the environment of trial processes; None takes this process's own.
+    progress: one plain line at a time. observe: the race as it runs, several times a second. is_canceled: asked often;
+    True ends the choice with SelectionCanceled. environ: the environment of trial processes; None: this process's own.
     """
 
     cache_dir: Path
     work_dir: Path
     clock: Callable[[], float] = time.monotonic
     progress: Callable[[str], None] = _ignore
+    observe: Callable[[RaceView], None] = _ignore
     is_canceled: Callable[[], bool] = _never
     limits: TrialLimits = field(default_factory=TrialLimits)
     environ: Mapping[str, str] | None = None

@@ -88,6 +88,11 @@ class TrialProcess:
         """Whether ``wait_ready`` would return or raise at once."""
         return b"\n" in self._buffer or not self.is_alive or self._readable(0.0)
 
+    def exceeds_memory(self) -> bool:
+        """Whether it takes more memory than it was given."""
+        used_mb = resident_mb(self._process.pid) if self._memory_limit_mb is not None else None
+        return used_mb is not None and self._memory_limit_mb is not None and used_mb > self._memory_limit_mb
+
     def wait_ready(self, timeout_s: float) -> TrialResult:
         """The result of opening, judging and warming up; it may be a FAILED one.
 
@@ -104,6 +109,12 @@ class TrialProcess:
         if reply.error is not None:
             raise TrialError(reply.error)
         return reply
+
+    def wait_idle(self, timeout_s: float) -> None:
+        """Return when none of its threads is running, or after ``timeout_s``. Never raises."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and has_running_thread(self._process.pid):
+            time.sleep(0.0005)
 
     def close(self, timeout_s: float) -> None:
         """Ask it to end, kill it when it does not. Never raises."""
@@ -132,7 +143,7 @@ class TrialProcess:
             if time.monotonic() > deadline:
                 phase = self._last_phase()
                 self.kill()
-                raise TrialError(f"hung: no answer within {timeout_s:g} s while {phase}")
+                raise TrialError(f"hung: no answer within {timeout_s:g} s while {phase}", kind="hang")
             self._check_memory()
             if self._readable(POLL_S) and not self._fill():
                 raise self._death()
@@ -156,13 +167,13 @@ class TrialProcess:
         return bool(data)
 
     def _check_memory(self) -> None:
-        if self._memory_limit_mb is None:
+        if not self.exceeds_memory():
             return
-        used_mb = resident_mb(self._process.pid)
-        if used_mb is not None and used_mb > self._memory_limit_mb:
-            phase = self._last_phase()
-            self.kill()
-            raise TrialError(f"took {used_mb} MB of memory while {phase}, {self._memory_limit_mb} MB are free for it")
+        used_mb, phase = resident_mb(self._process.pid), self._last_phase()
+        self.kill()
+        raise TrialError(
+            f"took {used_mb} MB of memory while {phase}, {self._memory_limit_mb} MB are free for it", kind="memory"
+        )
 
     def _death(self) -> TrialError:
         returncode = self._process.wait()
@@ -171,8 +182,10 @@ class TrialProcess:
             return TrialError(f"the trial was ended from outside while {phase}", is_evidence=False)
         if returncode == -signal.SIGKILL and oom_kills() == self._oom_kills:
             return TrialError(f"the trial was killed from outside while {phase}", is_evidence=False)
-        tail = self._log_tail() if returncode >= 0 else ""
-        return TrialError(f"{signal_text(returncode)} while {phase}{tail}")
+        if returncode >= 0:
+            return TrialError(f"{signal_text(returncode)} while {phase}{self._log_tail()}")
+        kind = "memory" if returncode == -signal.SIGKILL else "crash"
+        return TrialError(f"{signal_text(returncode)} while {phase}", kind=kind)
 
     def _last_phase(self) -> str:
         try:
@@ -196,6 +209,18 @@ def resident_mb(pid: int) -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def has_running_thread(pid: int) -> bool:
+    """Whether any thread of a process is on a CPU or waits for one; False for a process that is gone."""
+    try:
+        for task in os.scandir(f"/proc/{pid}/task"):
+            stat = Path(task.path, "stat").read_bytes()
+            if stat[stat.rindex(b")") + 2 : stat.rindex(b")") + 3] == b"R":
+                return True
+    except (OSError, ValueError):
+        return False
+    return False
 
 
 def oom_kills() -> int:

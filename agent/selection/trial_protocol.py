@@ -1,7 +1,7 @@
 """What passes between selection and one trial process (``python -m agent.trial REQUEST.json``).
 
-Files: REQUEST.json goes in; RESULT (named by the request) comes out, written anew and synced at every phase, so that
-after any death it tells how far the trial came.
+Files: REQUEST.json goes in; RESULT (named by the request) comes out, written anew at every phase, so that after
+any death of the process it tells how far the trial came.
 
 Pipes: after phase "ready" the trial prints one JSON line per command line read from stdin:
 
