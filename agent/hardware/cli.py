@@ -13,8 +13,8 @@ from agent.hardware.probe import probe
 from agent.hardware.sysfs import Machine, recorded_machine, this_machine
 from edge_contracts.capabilities import RuntimeFact, to_json_bytes
 
-RuntimeFacts = Callable[[bool], "list[RuntimeFact]"]
-"""(live) -> what is known about runtimes; asked only for this machine, never for a recorded one."""
+RuntimeFacts = Callable[[argparse.Namespace], "list[RuntimeFact]"]
+"""(parsed arguments) -> what is known about runtimes; asked only for this machine, never for a recorded one."""
 
 EXAMPLES = """examples:
   mindie probe                      what this machine is, for a person
@@ -24,10 +24,16 @@ EXAMPLES = """examples:
 """
 
 
-def register(subparsers: Any, runtime_facts: RuntimeFacts | None = None) -> None:
-    """Adds `probe` to an argparse sub-parser set; the parsed arguments carry `func`, a callable(args) -> int."""
+def register(
+    subparsers: Any, common: argparse.ArgumentParser | None = None, runtime_facts: RuntimeFacts | None = None
+) -> None:
+    """Adds `probe` to an argparse sub-parser set; the parsed arguments carry `run`, a callable(args) -> exit status.
+
+    `common` has the options of every command, --json among them; without it the command brings its own --json.
+    """
     parser = subparsers.add_parser(
         "probe",
+        parents=[common] if common is not None else [],
         help="show what this device is: board, CPU, memory, accelerators, limits, runtimes",
         description="Shows the facts that decide which models this device can run, and how fast.",
         epilog=EXAMPLES,
@@ -35,8 +41,9 @@ def register(subparsers: Any, runtime_facts: RuntimeFacts | None = None) -> None
     )
     parser.add_argument("--root", type=Path, metavar="DIR", help="a recorded tree that stands for /")
     parser.add_argument("--measure", action="store_true", help="measure memory bandwidth and compute too")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(func=lambda args: run_probe(args, runtime_facts))
+    if common is None:
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=lambda args: run_probe(args, runtime_facts))
 
 
 def run_probe(
@@ -52,7 +59,7 @@ def run_probe(
         err.write(f"mindie probe: {problem}\n")
         return 2
     machine = _machine(args.root)
-    runtimes = runtime_facts(True) if machine.live and runtime_facts is not None else []
+    runtimes = runtime_facts(args) if machine.live and runtime_facts is not None else []
     facts = probe(machine, runtimes)
     if args.measure:
         facts = measure.measured(facts, machine)

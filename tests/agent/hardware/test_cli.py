@@ -15,10 +15,10 @@ from tests.agent.hardware.recording import BOARDS, record
 
 def run(*argv: str, runtimes: Sequence[RuntimeFact] = ()) -> tuple[int, str, str]:
     parser = argparse.ArgumentParser()
-    register(parser.add_subparsers(), lambda live: list(runtimes))
+    register(parser.add_subparsers())
     args = parser.parse_args(["probe", *argv])
     out, err = io.StringIO(), io.StringIO()
-    return run_probe(args, lambda live: list(runtimes), out, err), out.getvalue(), err.getvalue()
+    return run_probe(args, lambda args: list(runtimes), out, err), out.getvalue(), err.getvalue()
 
 
 MEASURED_HERE = "--measure measures this machine and cannot be used with --root"
@@ -85,8 +85,18 @@ def test_the_parser_carries_the_function_to_call(capsys: pytest.CaptureFixture[s
     parser = argparse.ArgumentParser()
     register(parser.add_subparsers())
     args = parser.parse_args(["probe", "--root", str(BOARDS / "rpi-4b-64"), "--json"])
-    assert args.func(args) == 0
+    assert args.run(args) == 0
     assert json.loads(capsys.readouterr().out)["board"]["profile"] == "raspberry-pi-4b"
+
+
+def test_options_of_every_command_are_taken_over() -> None:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true")
+    common.add_argument("--data")
+    parser = argparse.ArgumentParser()
+    register(parser.add_subparsers(), common)
+    args = parser.parse_args(["probe", "--json", "--data", "D"])
+    assert (args.json, args.data, args.root) == (True, "D", None)
 
 
 def test_the_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
