@@ -11,7 +11,6 @@ import enum
 import re
 import sys
 from importlib import resources
-from importlib.abc import Traversable
 
 import msgspec
 
@@ -191,15 +190,14 @@ def parse_profile(text: str, file_name: str) -> Profile:
 
 def load_profiles(package: str = PROFILES_PACKAGE) -> list[Profile]:
     """All profiles that the product brings, by file name. Raises MalformedMessage for the first that is wrong."""
-    files = [entry for entry in resources.files(package).iterdir() if entry.name.endswith(".toml")]
-    return [parse_profile(_text(entry), entry.name) for entry in sorted(files, key=lambda entry: entry.name)]
-
-
-def _text(entry: Traversable) -> str:
-    try:
-        return entry.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MalformedMessage(entry.name, str(error)) from error
+    texts: dict[str, str] = {}
+    for entry in resources.files(package).iterdir():
+        if entry.name.endswith(".toml"):
+            try:
+                texts[entry.name] = entry.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise MalformedMessage(entry.name, str(error)) from error
+    return [parse_profile(texts[name], name) for name in sorted(texts)]
 
 
 def _patterns(rules: MatchRules) -> list[str]:
