@@ -32,7 +32,7 @@ def server_url(args: argparse.Namespace, environ: Mapping[str, str]) -> str:
 
 
 def token(args: argparse.Namespace, environ: Mapping[str, str]) -> str:
-    """``--token-file``, else the file in a data folder that was named, else MINDEDGE_TOKEN, else the default folder's."""
+    """``--token-file``, else the file of a folder that was named, else MINDEDGE_TOKEN, else the default folder's."""
     source: str | None = args.token_file
     if source is not None:
         return _usable(sys.stdin.readline(), "standard input") if source == "-" else _read(Path(source))

@@ -89,7 +89,7 @@ class _Intake:
         self._effects = effects
         self._latency: dict[tuple[str, str, str, str, int], LatencyMinute] = {}
         self._events: list[DeviceEvent] = []
-        self._reports: dict[str, tuple[Reported, int]] = {}
+        self._reports: list[tuple[str, Reported, int, bool]] = []
         self._takers: dict[type, Callable[[Device, Received], Device]] = {
             Birth: self._birth, Status: self._status, Reported: self._reported, Telemetry: self._telemetry,
             Event: self._event,
@@ -106,8 +106,8 @@ class _Intake:
         """Writes what is not a field of a device."""
         self._work.latencies.save(list(self._latency.values()))
         self._work.events.save(self._events)
-        for name, (reported, at_ms) in self._reports.items():
-            self._observe(name, reported, at_ms)
+        for name, reported, at_ms, is_newer in self._reports:
+            self._observe(name, reported, at_ms, is_newer)
 
     def presence_changes(self, before: dict[str, Device]) -> set[str]:
         """Rollouts with an open target on a device that came or went."""
@@ -137,8 +137,9 @@ class _Intake:
         reported = item.message
         assert isinstance(reported, Reported)
         device = self._sign_of_life(device, item)
-        if newer_report(device, reported):
-            self._reports[device.id] = (reported, item.at_ms)
+        is_newer = newer_report(device, reported)
+        self._reports.append((device.id, reported, item.at_ms, is_newer))
+        if is_newer:
             device = msgspec.structs.replace(device, reported=reported)
         if device.lags:
             self._effects.lagging.add(device.id)
@@ -192,14 +193,15 @@ class _Intake:
             return device
         return msgspec.structs.replace(device, presence=seen(device.presence, item.at_ms))
 
-    def _observe(self, device: str, reported: Reported, at_ms: int) -> None:
+    def _observe(self, device: str, reported: Reported, at_ms: int, is_newer: bool) -> None:
+        """A report that comes late (the broker had kept a newer one) still tells how a deployment ended, no more."""
         changed: list[Target] = []
         for target in self._work.targets.find({"device": device}):
             rollout = self._work.rollouts.get(target.rollout)
-            if rollout is None:
+            if rollout is None or (target.terminal and not is_newer):
                 continue
             after = observe(target, rollout.model, rollout.digest, reported, at_ms)
-            if after is not target:
+            if after is not target and (is_newer or after.terminal):
                 changed.append(after)
         self._work.targets.save(changed)
         self._effects.rollouts |= {target.rollout for target in changed}
