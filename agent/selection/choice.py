@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from agent.errors import NoCandidate
+from agent.errors import NoCandidate, TrialError
 from agent.hardware.budget import threads_of
-from agent.hardware.probers.memory import MemoryProber
-from agent.hardware.sysfs import this_machine
 from agent.inference.backend import Backend
 from agent.inference.lookup import backend
 from agent.selection.cache import CachedChoice, ChoiceCache
@@ -47,8 +45,8 @@ __all__ = ["Candidate", "SelectionRequest", "SelectionTools", "choose"]
 def choose(request: SelectionRequest, tools: SelectionTools) -> ChoiceEvidence:
     """Blocking; uses about ``request.race_budget_s``, or milliseconds when the same choice was made before.
 
-    Call it from a thread that lives until it returns. Raises NoCandidate with the evidence, SelectionCanceled, and
-    ValueError for an unknown objective.
+    Call it from a thread that lives until it returns. Raises NoCandidate with the evidence, SelectionCanceled, TrialError
+    that is no evidence when trials were ended from outside and nothing is left, ValueError for an unknown objective.
     """
     if request.objective not in OBJECTIVES:
         raise ValueError(f"objective {request.objective!r}: one of {', '.join(OBJECTIVES)} expected")
@@ -60,24 +58,21 @@ def choose(request: SelectionRequest, tools: SelectionTools) -> ChoiceEvidence:
         return known
     quarantine = Quarantine(tools.cache_dir / "quarantine.json", this_boot)
     quarantine.load()
-    pool = TrialPool(request, tools, quarantine, available_mb)
+    pool = TrialPool(request, tools, quarantine)
     try:
         made = _Choice(request, tools, pool, mark).make()
     finally:
         pool.close_all()
-    cache.keep(CachedChoice(evidence=made.evidence, complete=made.complete, race_budget_s=request.race_budget_s))
+    if made.keep:
+        cache.keep(CachedChoice(evidence=made.evidence, complete=made.complete, race_budget_s=request.race_budget_s))
     return made.evidence
-
-
-def available_mb() -> int | None:
-    """Memory that a new process may take now, control groups included."""
-    return MemoryProber().probe(this_machine()).available_mb
 
 
 @dataclass(frozen=True)
 class _Made:
     evidence: ChoiceEvidence
     complete: bool
+    keep: bool
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,7 @@ class _Choice:
         self._backends: dict[str, Backend] = {}
 
     def make(self) -> _Made:
-        """Raises NoCandidate, SelectionCanceled."""
+        """Raises NoCandidate, SelectionCanceled, TrialError."""
         request = self._request
         cpus = min(request.budget_cpus, len(request.affinity)) if request.affinity else request.budget_cpus
         threads = threads_of(cpus)
@@ -111,7 +106,7 @@ class _Choice:
         ledger = Ledger(refused)
         if not found:
             raise self._nothing(ledger)
-        heats = Heats(request, self._tools, self._pool, ledger, self._times, available_mb, threads)
+        heats = Heats(request, self._tools, self._pool, ledger, self._times, threads)
         heats.run(found)
         while heats.table:
             winner = self._best(heats, ledger)
@@ -209,10 +204,14 @@ class _Choice:
             fingerprint=self._mark, baselines=final.baselines, ratio_vs_onnxruntime_default=ratio,
             candidates=ledger.lines(), rounds=heats.rounds, seconds=round(self._tools.clock() - self._started, 3),
         )  # fmt: skip
-        return _Made(evidence, complete=not heats.ran_out_of_time)
+        return _Made(evidence, complete=not heats.ran_out_of_time, keep=not ledger.disturbed)
 
-    def _nothing(self, ledger: Ledger) -> NoCandidate:
+    def _nothing(self, ledger: Ledger) -> NoCandidate | TrialError:
         lines = ledger.lines()
+        if ledger.disturbed:
+            return TrialError(
+                f"{ledger.disturbed[0]}: the trial was ended from outside, and nothing else is left", is_evidence=False
+            )
         code = failure_code(lines, ledger.wrong, ledger.crashed)
         reason = failure_text(code, lines)
         nobody = CandidateEvidence(name="none", variant="", runtime="", precision="", status="refused", reason=reason)

@@ -5,7 +5,7 @@ First one entrant of each group (variant, provider, precision), then further opt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from agent.errors import TrialError
 from agent.selection.candidates import Entrant, first_of_groups, is_baseline_variant
@@ -30,14 +30,13 @@ class Heats:
 
     def __init__(
         self, request: SelectionRequest, tools: SelectionTools, pool: TrialPool, ledger: Ledger, times: Schedule,
-        available_mb: Callable[[], int | None], threads: int,
+        threads: int,
     ) -> None:  # fmt: skip
         self._request = request
         self._tools = tools
         self._pool = pool
         self._ledger = ledger
         self._times = times
-        self._available_mb = available_mb
         self._threads = threads
         self._started = tools.clock()
         self.contenders: dict[str, Contender] = {}
@@ -176,7 +175,7 @@ class Heats:
         sizes = [opened.lane.peak_rss_mb for opened in self.opened.values()]
         largest = max([int(size) for size in sizes] + [expected_mb(e.variant.spec) for e in waiting] + [1])
         alive_mb = sum(self.opened[name].lane.resident_mb() for name in self.contenders)
-        free_mb = self._available_mb()
+        free_mb = self._tools.available_mb()
         total_mb = None if free_mb is None else free_mb + alive_mb
         return live_limit(total_mb, self._tools.limits.reserve_mb, largest, MOST_IN_A_HEAT)
 

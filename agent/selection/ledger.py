@@ -16,12 +16,16 @@ _ORDER = {"chosen": 0, "raced": 1, "halved": 2, "refused": 3, "quarantined": 4}
 
 
 class Ledger:
-    """Lines by candidate name; each has one status at a time, the last one told."""
+    """Lines by candidate name; each has one status at a time, the last one told.
+
+    wrong, crashed, disturbed: names of those that answered wrongly, are in quarantine, were ended from outside.
+    """
 
     def __init__(self, refused: Iterable[CandidateEvidence]) -> None:
         self._lines: dict[str, CandidateEvidence] = {line.name: line for line in refused}
         self.wrong: list[str] = []
         self.crashed: list[str] = []
+        self.disturbed: list[str] = []
 
     def untried(self, entrant: Entrant, reason: str) -> None:
         """It was never opened, or opened and not raced."""
@@ -45,6 +49,8 @@ class Ledger:
         )  # fmt: skip
         if rejected.wrong:
             self.wrong.append(name)
+        elif rejected.ended_from_outside:
+            self.disturbed.append(name)
         elif rejected.status == "quarantined":
             self.crashed.append(name)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.hardware.probers.memory import MemoryProber
+from agent.hardware.sysfs import this_machine
 from agent.inference.bundle_folder import BundleFolder
 from edge_contracts.capabilities import Capabilities
 from edge_contracts.evidence import OptionValue
@@ -54,6 +56,11 @@ class RaceView:
     budget_s: float
 
 
+def memory_available_mb() -> int | None:
+    """Memory in MiB that a new process may take now, control groups included."""
+    return MemoryProber().probe(this_machine()).available_mb
+
+
 def _ignore(what: object) -> None:
     del what
 
@@ -78,6 +85,7 @@ class SelectionTools:
     is_canceled: Callable[[], bool] = _never
     limits: TrialLimits = field(default_factory=TrialLimits)
     environ: Mapping[str, str] | None = None
+    available_mb: Callable[[], int | None] = memory_available_mb
     seed: int = 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,12 +33,13 @@ class Opened:
 
 @dataclass(frozen=True)
 class Rejected:
-    """An entrant that did not come so far. status: "refused" or "quarantined"; ``wrong``: its answers were wrong."""
+    """An entrant that did not come so far. status: "refused" or "quarantined". ``ended_from_outside``: says nothing."""
 
     entrant: Entrant
     status: str
     reason: str
     result: TrialResult | None = None
+    ended_from_outside: bool = False
 
     @property
     def wrong(self) -> bool:
@@ -49,14 +50,10 @@ class Rejected:
 class TrialPool:
     """Owns the processes it starts: ``close`` each lane, or ``close_all``."""
 
-    def __init__(
-        self, request: SelectionRequest, tools: SelectionTools, quarantine: Quarantine,
-        available_mb: Callable[[], int | None],
-    ) -> None:  # fmt: skip
+    def __init__(self, request: SelectionRequest, tools: SelectionTools, quarantine: Quarantine) -> None:
         self._request = request
         self._tools = tools
         self._quarantine = quarantine
-        self._available_mb = available_mb
         self._numbers = itertools.count(1)
         self._lanes: list[LiveLane | ReopenedLane] = []
         self._opening: dict[TrialProcess, tuple[Entrant, float]] = {}
@@ -165,7 +162,7 @@ class TrialPool:
     def rejected(self, entrant: Entrant, error: TrialError) -> Rejected:
         """Judge a death: evidence of a crash, a hang or a lack of memory goes into quarantine."""
         if not error.is_evidence or error.kind == "failed":
-            return Rejected(entrant, "refused", error.reason)
+            return Rejected(entrant, "refused", error.reason, ended_from_outside=not error.is_evidence)
         self._quarantine.add(self.quarantine_key(entrant), error.kind, error.reason)
         return Rejected(entrant, "quarantined", error.reason)
 
@@ -188,5 +185,5 @@ class TrialPool:
                 cache_dir=str(tools.cache_dir / "compiled"),
             ),
             file, is_canceled=tools.is_canceled, environ=tools.environ,
-            memory_limit_mb=trial_memory_limit_mb(self._available_mb(), tools.limits.reserve_mb),
+            memory_limit_mb=trial_memory_limit_mb(tools.available_mb(), tools.limits.reserve_mb),
         )  # fmt: skip
