@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
@@ -98,7 +98,7 @@ class AgentConfig(_Section, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: Port = 8000
     cpus: str | None = None
-    objective: str = "latency"
+    objective: Literal["latency", "throughput", "memory"] = "latency"
     race_budget_s: Seconds = 20.0
     reserve_mb: Annotated[int, msgspec.Meta(ge=0)] = 64
     drain_s: SecondsOrZero = 10.0

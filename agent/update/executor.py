@@ -25,6 +25,7 @@ from agent.update.steps import Job, Outcome, Steps, failure, proving
 from agent.update.trial import Trial
 from agent.update.wishes import wishes_of
 from edge_contracts.deployment import DeploymentState
+from edge_contracts.errors import ContractError
 from edge_contracts.messages import Policy
 
 _log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Executor:
         self._on_progress = on_progress
         self._state = DeviceState()
         self._stop = threading.Event()
+        self._is_unwritten = False
 
     @property
     def state(self) -> DeviceState:
@@ -178,6 +180,8 @@ class Executor:
             return _cut_outcome(deployment, str(interruption))
         except UpdateError as error:
             return failure(error)
+        except ContractError as error:
+            return Outcome(Event.FAILED, str(error), "digest")
         except AgentError as error:
             return Outcome(Event.FAILED, str(error), "internal")
         except OSError as error:
@@ -230,6 +234,7 @@ class Executor:
         except OSError:
             self._rooms.slots.drop_downloads()
             self._rooms.journal.save(state)
+        self._is_unwritten = False
         self._state = state
         self._on_change(state)
 
@@ -247,7 +252,9 @@ class Executor:
             except ServingError:
                 event = Event.REVERT_FAILED
         _log.error("%s: %s", name, reason)
-        # In memory and in the report only: the journal still holds the state before, which leads to the same end.
+        # In memory and in the report only: the journal still holds the state before, and is gone on from at the next
+        # start.
+        self._is_unwritten = True
         self._state = transition.moved(
             before, name, Outcome(event, reason, "no_space"), self._rooms.clock.now_ms()
         )  # fmt: skip
@@ -313,11 +320,15 @@ class Executor:
         self._state = state
         try:
             self._rooms.journal.save(state)
+            self._is_unwritten = False
         except OSError as error:
             _log.error("the state cannot be written: %s", error)
+            self._is_unwritten = True
         self._on_change(state)
 
     def _collect(self) -> None:
+        if self._is_unwritten:
+            return  # the journal still speaks of a deployment in flight and will want its files
         try:
             self._rooms.slots.collect(self._state)
         except OSError as error:

@@ -29,6 +29,7 @@ from edge_contracts.errors import ContractError
 from edge_contracts.evidence import ChoiceEvidence
 
 MEBIBYTE = 1024 * 1024
+OBJECTIVES = ("latency", "throughput", "memory")
 REJECTIONS = frozenset({"unsigned", "incompatible"})
 """Error codes of a deployment that was turned down rather than tried."""
 
@@ -193,6 +194,8 @@ class Steps:
 def proving(config: AgentConfig, wish: Wish, bundle: Bundle) -> Proving:
     """How this deployment is to be proven: policy, then bundle, then configuration."""
     policy, objective = wish.policy, bundle.spec.latency_objective
+    if policy.objective is not None and policy.objective not in OBJECTIVES:
+        raise UpdateError("incompatible", f"objective {policy.objective!r}: this device knows {', '.join(OBJECTIVES)}")
     soak_s = config.update.soak_s if wish.origin == FLEET else config.update.local_soak_s
     return Proving(
         soak_s=soak_s if policy.soak_s is None else policy.soak_s,
