@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from agent.hardware import figures
 from agent.hardware.budget import threads_of
 from agent.hardware.sysfs import Machine
 from edge_contracts.capabilities import Accelerator, Capabilities
@@ -98,7 +99,7 @@ def _filled(accelerator: Accelerator, rows: dict[str, list[str]]) -> Accelerator
     row = rows.get((accelerator.bus_id or "").lower()[-7:])
     if accelerator.vendor != "NVIDIA" or row is None:
         return accelerator
-    total, used, capability, temperature = (_number(cell) for cell in row)
+    total, used, capability, temperature = (figures.real(cell) for cell in row)
     return msgspec.structs.replace(
         accelerator,
         memory_mb=int(total) if total is not None else None,
@@ -106,10 +107,3 @@ def _filled(accelerator: Accelerator, rows: dict[str, list[str]]) -> Accelerator
         temp_c=temperature,
         compute={"cuda_compute_capability": capability} if capability is not None else None,
     )
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

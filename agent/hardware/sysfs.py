@@ -134,13 +134,11 @@ class Machine:
 
     def integer(self, path: str) -> int | None:
         """A decimal or 0x number alone in a file."""
-        content = self.text(path)
-        if content is None:
+        content = self.text(path) or ""
+        match = re.fullmatch(r"(-?[0-9]{1,18})|0[xX]([0-9a-fA-F]{1,16})", content)
+        if match is None:
             return None
-        try:
-            return int(content, 16) if content.lower().startswith("0x") else int(content)
-        except ValueError:
-            return None
+        return int(match.group(1)) if match.group(1) else int(match.group(2), 16)
 
     def cpus(self, path: str) -> list[int] | None:
         """A CPU list ("0,3-5" or "0 1 2"). None if absent, empty or damaged."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from agent.hardware import figures
 from agent.hardware.probers import cgroup_path
 from agent.hardware.sysfs import Machine
 
 DEFAULT_PERIOD_US = 100_000
 """The kernel's period where cpu.max has only a quota (cgroup-v2.rst)."""
 
-UNLIMITED_FROM_BYTES = 1 << 60
-"""v1 says "no limit" with 2^63 less a page."""
+V1_UNLIMITED_BYTES = tuple(str((1 << 63) - page) for page in (1, 4096, 16384, 65536))
+"""v1 says "no limit" with 2^63 less a page; ARM kernels have pages of three sizes."""
 
 
 Limit = TypeVar("Limit", int, float)
@@ -86,17 +87,16 @@ def parse_v1_quota(quota: str, period: str) -> float | None:
 
 
 def parse_memory_limit(text: str) -> int | None:
-    if text.strip() in ("max", "-1"):
+    if text.strip() in ("max", "-1", *V1_UNLIMITED_BYTES):
         return None
-    limit = _positive(text)
-    return None if limit >= UNLIMITED_FROM_BYTES else limit
+    return _positive(text)
 
 
 def _positive(text: str) -> int:
-    text = text.strip()
-    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
-        raise _DamagedError(f"expected a number above 0, got {text[:40]!r}")
-    return int(text)
+    number = figures.whole(text)
+    if not number:
+        raise _DamagedError(f"expected a number above 0, got {text.strip()[:40]!r}")
+    return number
 
 
 # -- reading with a warning instead of an error
@@ -129,6 +129,6 @@ def _tightest(limits: Iterable[float | None]) -> float | None:
 def _inactive_file_bytes(stat: str) -> int:
     for line in stat.splitlines():
         name, _, value = line.partition(" ")
-        if name in ("inactive_file", "total_inactive_file") and value.strip().isdecimal():
-            return int(value)
+        if name in ("inactive_file", "total_inactive_file"):
+            return figures.whole(value) or 0
     return 0

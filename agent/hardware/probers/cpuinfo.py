@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agent.hardware import figures
+from agent.hardware.cpu_list import MAX_CPU_ID
 from agent.hardware.sysfs import Machine
 
 
@@ -61,8 +63,9 @@ def parse(text: str) -> CpuInfo:
         key, value = name.strip().lower(), value.strip()
         if not colon or not key:
             continue
-        if key == "processor" and value.isdecimal():
-            record = per_cpu.setdefault(int(value), {})
+        cpu = figures.whole(value) if key == "processor" else None
+        if cpu is not None and cpu <= MAX_CPU_ID:
+            record = per_cpu.setdefault(cpu, {})
         elif name.strip() in ("Hardware", "Revision", "Serial", "Model"):
             shared[key] = value
         else:

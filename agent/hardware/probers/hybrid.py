@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
+from agent.hardware import figures
 from agent.hardware.probers import cpuinfo, x86_cores
 from agent.hardware.probers.topology import LogicalCpu
 from agent.hardware.sysfs import Machine
@@ -68,5 +69,4 @@ def is_low_power(cpu: LogicalCpu, slow: Sequence[LogicalCpu], online: Sequence[L
 
 
 def number(info: cpuinfo.CpuInfo, key: str) -> int | None:
-    value = info.first(key)
-    return int(value) if value is not None and value.isdecimal() else None
+    return figures.whole(info.first(key))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agent.hardware import cpu_list
+from agent.hardware import cpu_list, figures
 from agent.hardware.sysfs import Machine
 
 
@@ -27,8 +27,7 @@ class Lscpu:
         return None
 
     def number(self, key: str) -> int | None:
-        value = self.value(key)
-        return int(value) if value is not None and value.isdecimal() else None
+        return figures.whole(self.value(key))
 
     def online(self) -> list[int] | None:
         try:
@@ -38,10 +37,8 @@ class Lscpu:
 
     def max_mhz(self) -> int | None:
         """Of the fastest CPU: lscpu has no figure per cluster."""
-        try:
-            return round(float(self.value("cpu max mhz") or ""))
-        except ValueError:
-            return None
+        mhz = figures.real(self.value("cpu max mhz"))
+        return round(mhz) if mhz is not None else None
 
 
 def parse(text: str) -> Lscpu:

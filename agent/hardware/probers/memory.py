@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from agent.hardware import figures
 from agent.hardware.probers import cgroup_limits, raspberry_pi
 from agent.hardware.sysfs import Machine
 from edge_contracts.capabilities import MemoryFacts
@@ -43,7 +44,8 @@ class MemoryProber:
 def parse_meminfo(text: str) -> dict[str, int]:
     """Bytes by name, from lines "MemTotal:  16337404 kB". Pure."""
     lines = re.findall(r"^(\w+):\s+(\d+) kB\s*$", text, flags=re.MULTILINE)
-    return {name: int(value) * 1024 for name, value in lines}
+    sizes = {name: figures.whole(value) for name, value in lines}
+    return {name: size * 1024 for name, size in sizes.items() if size is not None}
 
 
 def parse_free(text: str) -> dict[str, int]:
@@ -64,7 +66,8 @@ def _size(text: str) -> int | None:
     if match is None:
         return None
     unit = match.group(2) or "K"  # free(1) prints kibibytes unless told otherwise
-    return int(float(match.group(1).replace(",", ".")) * UNITS[unit])
+    number = figures.real(match.group(1).replace(",", "."))
+    return int(number * UNITS[unit]) if number is not None else None
 
 
 def _estimated(info: dict[str, int]) -> int | None:

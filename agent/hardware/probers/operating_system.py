@@ -124,7 +124,7 @@ def arch_of_cpuinfo(info: cpuinfo.CpuInfo) -> str | None:
         return "riscv64" if (info.first("isa") or "").startswith("rv64") else "riscv32"
     if info.first("vendor_id") is None:
         return None
-    virtual = re.search(r"(\d+) bits virtual", info.first("address sizes") or "")
+    virtual = re.search(r"(\d{1,3}) bits virtual", info.first("address sizes") or "")
     flags = (info.first("flags") or "").split()
     if virtual:
         return "x86_64" if int(virtual.group(1)) > 32 else "i686"

@@ -32,11 +32,11 @@ def parse_nvpmodel(text: str) -> str | None:
 
 def parse_mode_names(text: str) -> dict[int, str]:
     """Id -> name from nvpmodel.conf: lines "< POWER_MODEL ID=2 NAME=MODE_15W_6CORE >". Pure."""
-    return {int(number): name for number, name in re.findall(r"POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)", text)}
+    return {int(number): name for number, name in re.findall(r"POWER_MODEL\s+ID=(\d{1,9})\s+NAME=(\S+)", text)}
 
 
 def _from_state(machine: Machine) -> str | None:
-    match = re.match(r"pmode:0*(\d+)", machine.text("var/lib/nvpmodel/status") or "")
+    match = re.match(r"pmode:0*(\d{1,9})", machine.text("var/lib/nvpmodel/status") or "")
     if match is None:
         return None
     return parse_mode_names(machine.text("etc/nvpmodel.conf") or "").get(int(match.group(1)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from agent.hardware import figures
 from agent.hardware.probers import cpuinfo, lscpu, midr
 from agent.hardware.sysfs import Machine
 
@@ -53,8 +54,8 @@ def online_cpus(machine: Machine, info: cpuinfo.CpuInfo) -> list[int]:
 
 
 def _cpus_of_stat(text: str) -> list[int]:
-    names = (line.split(maxsplit=1)[0] for line in text.splitlines() if line.startswith("cpu"))
-    return sorted(int(name[3:]) for name in names if name[3:].isdecimal())
+    ids = (figures.whole(line.split(maxsplit=1)[0][3:]) for line in text.splitlines() if line.startswith("cpu"))
+    return sorted(cpu for cpu in ids if cpu is not None)
 
 
 def _offline(machine: Machine, online: list[int]) -> list[int]:
@@ -108,9 +109,9 @@ def _core(machine: Machine, info: cpuinfo.CpuInfo, cpu: int) -> tuple[int, ...] 
     threads = machine.cpus(f"{here}/core_cpus_list") or machine.cpus(f"{here}/thread_siblings_list")
     if threads:
         return (0, *threads)
-    core, package = info.value(cpu, "core id"), info.value(cpu, "physical id")
-    if core is not None and core.isdecimal():
-        return (1, int(package) if package and package.isdecimal() else 0, int(core))
+    core = figures.whole(info.value(cpu, "core id"))
+    if core is not None:
+        return (1, figures.whole(info.value(cpu, "physical id")) or 0, core)
     if info.part(cpu) is not None:
         return None  # on ARM core_id alone repeats from cluster to cluster
     core_id = machine.integer(f"{here}/core_id")
@@ -137,8 +138,8 @@ def _caches(machine: Machine, here: str) -> tuple[int | None, bool | None]:
         levels.add(level)
         size = machine.text(f"{here}/cache/{index}/size") or ""
         kind = machine.text(f"{here}/cache/{index}/type")
-        if level == 1 and kind == "Data" and size.endswith("K") and size[:-1].isdecimal():
-            l1_data_kb = l1_data_kb or int(size[:-1])
+        if level == 1 and kind == "Data" and size.endswith("K"):
+            l1_data_kb = l1_data_kb or figures.whole(size[:-1])
     return l1_data_kb, (3 in levels if indexes else None)
 
 

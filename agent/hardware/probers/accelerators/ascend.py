@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from agent.hardware import figures
 from agent.hardware.probers.accelerators import readiness
 from agent.hardware.sysfs import Machine
 from edge_contracts.capabilities import Accelerator, AcceleratorKind, AcceleratorStatus
@@ -51,26 +52,26 @@ def parse_info(text: str) -> list[Chip]:
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         names = cells[0].split()
-        if not line.strip().startswith("|") or len(cells) != 3 or not names or not names[0].isdecimal():
+        if not line.strip().startswith("|") or len(cells) != 3 or not names or figures.whole(names[0]) is None:
             continue
         if first is not None and "/" in cells[2]:
             chips.append(_chip(first, cells[1], cells[2]))
             first = None
         else:
-            first = (int(names[0]), " ".join(names[1:]), cells[1], cells[2])
+            first = (figures.whole(names[0]) or 0, " ".join(names[1:]), cells[1], cells[2])
     return chips
 
 
 def _chip(first: tuple[int, str, str, str], bus: str, usage: str) -> Chip:
     npu, name, health, measured = first
-    figures = measured.split()
+    power, temperature, *_ = [*measured.split(), "", ""]
     used, total = _memory(usage)
     return Chip(
         npu=npu,
         name=name,
         health=health,
-        power_w=_figure(figures[0]) if figures else None,
-        temp_c=_figure(figures[1]) if len(figures) > 1 else None,
+        power_w=figures.real(power),
+        temp_c=figures.real(temperature),
         bus=bus if re.fullmatch(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d", bus) else None,
         memory_used_mb=used,
         memory_total_mb=total,
@@ -79,16 +80,9 @@ def _chip(first: tuple[int, str, str, str], bus: str, usage: str) -> Chip:
 
 def _memory(usage: str) -> tuple[int | None, int | None]:
     """(used, total) of the largest "used / total" pair: the chip's own or its HBM, whichever it has."""
-    pairs = [(int(used), int(total)) for used, total in re.findall(r"(\d+)\s*/\s*(\d+)", usage)]
+    pairs = [(int(used), int(total)) for used, total in re.findall(r"(\d{1,9})\s*/\s*(\d{1,9})", usage)]
     real = [pair for pair in pairs if pair[1] > 0]
     return max(real, key=lambda pair: pair[1]) if real else (None, None)
-
-
-def _figure(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _of_chip(machine: Machine, chip: Chip, node: str | None) -> Accelerator:

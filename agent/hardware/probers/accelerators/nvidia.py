@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from agent.hardware import figures
 from agent.hardware.sysfs import Machine
 from edge_contracts.capabilities import Accelerator, AcceleratorKind, AcceleratorStatus
 
@@ -32,10 +33,10 @@ def parse_table(text: str) -> list[tuple[str, int | None]]:
     """(name, memory in MiB) for each GPU of `nvidia-smi`'s table, or of --query-gpu=name,memory.total. Pure."""
     csv = re.findall(r"^([^,|\n+]+), (\d+)(?: MiB)?\s*$", text, flags=re.MULTILINE)
     if csv:
-        return [(name.strip(), int(size)) for name, size in csv]
+        return [(name.strip(), figures.whole(size)) for name, size in csv]
     names = re.findall(r"^\|\s+\d+\s+(\S.*?)\s+(?:On|Off|N/A)\s+\|", text, flags=re.MULTILINE)
     sizes = re.findall(r"\d+MiB\s*/\s*(\d+)MiB", text)
-    return [(name, int(sizes[i]) if i < len(sizes) else None) for i, name in enumerate(names)]
+    return [(name, figures.whole(sizes[i]) if i < len(sizes) else None) for i, name in enumerate(names)]
 
 
 def _names(machine: Machine) -> dict[str, str]:
