@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.errors import SelectionCanceled, UpdateInterrupted
 from agent.inference.bundle_folder import BundleFolder
 from agent.selection.choice import choose
-from agent.selection.proof import prove_no_worse
+from agent.selection.proof import ProofTerms, prove_no_worse
 from agent.selection.request import Candidate, SelectionRequest, SelectionTools, TrialLimits
 from agent.update.effects import Interrupt, Placed, Progress, Proof, Proving
 from edge_contracts.capabilities import Capabilities
@@ -45,14 +45,16 @@ class MeasuredSelection:
         self, new: Placed, old: Placed, proving: Proving, progress: Progress, interrupt: Interrupt
     ) -> Proof:
         tools = self._tools(progress, interrupt)
+        device = self.capabilities()
+        terms = ProofTerms(
+            device=device, budget_cpus=device.cpu.budget_cpus or 1.0, affinity=self.affinity, pairs=self.pairs,
+            max_drop=proving.max_drop, max_p90_ratio=proving.max_p90_ratio, budget_s=proving.race_budget_s,
+        )  # fmt: skip
         try:
-            proof = prove_no_worse(
-                _candidate(new), _candidate(old), self.pairs, tools=tools, max_p90_ratio=proving.max_p90_ratio,
-                affinity=self.affinity,
-            )  # fmt: skip
+            proof = prove_no_worse(_candidate(new), _candidate(old), terms, tools)
         except SelectionCanceled as error:
             raise UpdateInterrupted(str(error)) from error
-        return Proof(proof.ok, proof.text)
+        return Proof(proof.ok, proof.text, proof.code or "slower")
 
     def _tools(self, progress: Progress, interrupt: Interrupt) -> SelectionTools:
         work = self.data_dir / "cache" / "work"

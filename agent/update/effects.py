@@ -44,10 +44,11 @@ class Placed:
 
 @dataclass(frozen=True)
 class Proof:
-    """``ok``: no worse than what it replaces. ``text``: one line with the figures."""
+    """``ok``: no worse than what it replaces. ``text``: one line with the figures. ``code``: for the report if not."""
 
     ok: bool
     text: str
+    code: str = "slower"
 
 
 @dataclass(frozen=True)

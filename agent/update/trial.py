@@ -105,7 +105,7 @@ class Trial:
         job.progress(proof.text)
         if proof.ok:
             return None
-        return Outcome(Event.FAILED, f"{proof.text}; {old.version} stays", "slower", evidence=new.evidence)
+        return Outcome(Event.FAILED, f"{proof.text}; {old.version} stays", proof.code, evidence=new.evidence)
 
     def _soak(self, job: Job, new: Placed, old: Placed | None, terms: Proving) -> Outcome | None:
         job.progress(f"{new.version} serves on probation for {terms.soak_s:g} s")

@@ -40,6 +40,13 @@ def whole_update(rig: Rig, bundles: list[Path]) -> None:
         rig.submit(WishFor(*rollback_wish(rig.executor.state, "affine", "back")))
 
 
+def whole_life(rig: Rig, bundles: list[Path]) -> None:
+    """From power on to a clean stop."""
+    rig.boot()
+    whole_update(rig, bundles)
+    rig.executor.close()
+
+
 def check_truth(rig: Rig) -> None:
     """What is said to be active serves, is whole, and its files are here."""
     active = rig.model().active
@@ -53,9 +60,7 @@ def check_truth(rig: Rig) -> None:
 def count_changes(tmp_path: Path, bundles: list[Path]) -> int:
     disk = CutDisk(None)
     rig = Rig(tmp_path / "dry", disk)
-    rig.boot()
-    whole_update(rig, bundles)
-    rig.executor.close()
+    whole_life(rig, bundles)
     assert rig.model().active.version == "1.0.0"  # type: ignore[union-attr]
     return disk.changes
 
@@ -69,9 +74,7 @@ def test_a_power_cut_at_every_durable_change_leaves_one_valid_bundle_and_a_true_
     for cut_at in range(1, total + 1):
         rig = Rig(tmp_path / f"{torn}-{cut_at}", CutDisk(cut_at, torn))
         with pytest.raises(PowerCut):
-            rig.boot()
-            whole_update(rig, bundles)
-            rig.executor.close()
+            whole_life(rig, bundles)
         rig.restart()
         rig.boot()
         check_truth(rig)
@@ -86,9 +89,7 @@ def test_two_cuts_in_one_update_are_no_worse_than_one(tmp_path: Path, bundles: l
     for number, (first, second) in enumerate(itertools.product(range(3, total, 11), range(1, 20, 5))):
         rig = Rig(tmp_path / str(number), CutDisk(first, "middle"))
         with pytest.raises(PowerCut):
-            rig.boot()
-            whole_update(rig, bundles)
-            rig.executor.close()
+            whole_life(rig, bundles)
         rig.restart(CutDisk(second, "middle"))
         try:
             rig.boot()
