@@ -8,6 +8,7 @@ efficient one that does not reach the level-3 cache, or clocks far below its kin
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Sequence
 
 from agent.hardware import figures
@@ -51,9 +52,9 @@ def fast_cpus(online: Sequence[LogicalCpu]) -> set[int]:
     caches = {cpu.l1_data_kb for cpu in online if cpu.l1_data_kb is not None}
     if len(caches) > 1:
         return {cpu.id for cpu in online if cpu.l1_data_kb == max(caches)}
-    members = [cpu.core for cpu in online if cpu.core is not None]
-    shared = {core for core in members if members.count(core) > 1}
-    if shared and len(shared) < len(set(members)):
+    members = Counter(cpu.core for cpu in online if cpu.core is not None)
+    shared = {core for core, threads in members.items() if threads > 1}
+    if shared and len(shared) < len(members):
         return {cpu.id for cpu in online if cpu.core in shared}
     clocks = [cpu.max_mhz for cpu in online if cpu.max_mhz]
     if len(clocks) == len(online) and clocks and min(clocks) < SAME_KIND_CLOCK_RATIO * max(clocks):

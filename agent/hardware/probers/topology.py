@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agent.hardware import figures
+from agent.hardware.cpu_list import MAX_CPU_ID
 from agent.hardware.probers import cpuinfo, lscpu, midr
 from agent.hardware.sysfs import Machine
 
@@ -39,7 +40,13 @@ def read(machine: Machine) -> list[LogicalCpu]:
     online = online_cpus(machine, info)
     policies = _policies(machine)
     ids = sorted({*online, *_offline(machine, online)})
-    found = [_read_cpu(machine, info, cpu, cpu in online, policies) for cpu in ids]
+    shown, is_online = set(machine.names(CPU_DIR, r"cpu\d+")), set(online)
+    found = [
+        _read_cpu(machine, info, cpu, cpu in is_online, policies.get(cpu))
+        if f"cpu{cpu}" in shown
+        else _bare_cpu(machine, info, cpu, cpu in is_online, policies.get(cpu))
+        for cpu in ids
+    ]
     return _with_part_from_lscpu(machine, found)
 
 
@@ -55,7 +62,7 @@ def online_cpus(machine: Machine, info: cpuinfo.CpuInfo) -> list[int]:
 
 def _cpus_of_stat(text: str) -> list[int]:
     ids = (figures.whole(line.split(maxsplit=1)[0][3:]) for line in text.splitlines() if line.startswith("cpu"))
-    return sorted(cpu for cpu in ids if cpu is not None)
+    return sorted(cpu for cpu in ids if cpu is not None and cpu <= MAX_CPU_ID)
 
 
 def _offline(machine: Machine, online: list[int]) -> list[int]:
@@ -76,11 +83,25 @@ def _policies(machine: Machine) -> dict[int, tuple[int, ...]]:
     return policies
 
 
+def _bare_cpu(
+    machine: Machine, info: cpuinfo.CpuInfo, cpu: int, online: bool, policy: tuple[int, ...] | None
+) -> LogicalCpu:
+    """A CPU without a folder of its own: what cpuinfo and its policy tell."""
+    return LogicalCpu(
+        id=cpu,
+        online=online,
+        part=info.part(cpu) if online else None,
+        core=_core_of_cpuinfo(info, cpu),
+        policy=policy,
+        max_mhz=_max_mhz(machine, [f"{CPU_DIR}/cpufreq/policy{policy[0]}"]) if policy else None,
+    )
+
+
 def _read_cpu(
-    machine: Machine, info: cpuinfo.CpuInfo, cpu: int, online: bool, policies: dict[int, tuple[int, ...]]
+    machine: Machine, info: cpuinfo.CpuInfo, cpu: int, online: bool, policy: tuple[int, ...] | None
 ) -> LogicalCpu:
     here = f"{CPU_DIR}/cpu{cpu}"
-    related = policies.get(cpu) or tuple(machine.cpus(f"{here}/cpufreq/related_cpus") or ()) or None
+    related = policy or tuple(machine.cpus(f"{here}/cpufreq/related_cpus") or ()) or None
     cluster = machine.integer(f"{here}/topology/cluster_id")
     l1_data_kb, has_l3 = _caches(machine, here)
     return LogicalCpu(
@@ -91,7 +112,7 @@ def _read_cpu(
         policy=related,
         package=machine.integer(f"{here}/topology/physical_package_id"),
         cluster=None if cluster in NO_CLUSTER_IDS else cluster,
-        max_mhz=_max_mhz(machine, cpu, related),
+        max_mhz=_max_mhz(machine, [f"{here}/cpufreq", *([f"{CPU_DIR}/cpufreq/policy{related[0]}"] if related else [])]),
         capacity=machine.integer(f"{here}/cpu_capacity"),
         l1_data_kb=l1_data_kb,
         has_l3=has_l3,
@@ -109,19 +130,20 @@ def _core(machine: Machine, info: cpuinfo.CpuInfo, cpu: int) -> tuple[int, ...] 
     threads = machine.cpus(f"{here}/core_cpus_list") or machine.cpus(f"{here}/thread_siblings_list")
     if threads:
         return (0, *threads)
-    core = figures.whole(info.value(cpu, "core id"))
-    if core is not None:
-        return (1, figures.whole(info.value(cpu, "physical id")) or 0, core)
-    if info.part(cpu) is not None:
-        return None  # on ARM core_id alone repeats from cluster to cluster
+    known = _core_of_cpuinfo(info, cpu)
+    if known is not None or info.part(cpu) is not None:
+        return known  # on ARM core_id alone repeats from cluster to cluster
     core_id = machine.integer(f"{here}/core_id")
     package_id = machine.integer(f"{here}/physical_package_id")
     return (2, package_id or 0, machine.integer(f"{here}/die_id") or 0, core_id) if core_id is not None else None
 
 
-def _max_mhz(machine: Machine, cpu: int, related: tuple[int, ...] | None) -> int | None:
-    places = [f"{CPU_DIR}/cpu{cpu}/cpufreq"]
-    places += [f"{CPU_DIR}/cpufreq/policy{related[0]}"] if related else []
+def _core_of_cpuinfo(info: cpuinfo.CpuInfo, cpu: int) -> tuple[int, ...] | None:
+    core = figures.whole(info.value(cpu, "core id"))
+    return (1, figures.whole(info.value(cpu, "physical id")) or 0, core) if core is not None else None
+
+
+def _max_mhz(machine: Machine, places: list[str]) -> int | None:
     for place in places:
         khz = machine.integer(f"{place}/cpuinfo_max_freq")
         if khz:

@@ -96,7 +96,7 @@ CONTENT = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=st.dictionaries(st.sampled_from(FILES), CONTENT, max_size=12))
 def test_no_content_of_any_file_makes_a_prober_fail(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]
