@@ -45,8 +45,9 @@ __all__ = ["Candidate", "SelectionRequest", "SelectionTools", "choose"]
 def choose(request: SelectionRequest, tools: SelectionTools) -> ChoiceEvidence:
     """Blocking; uses about ``request.race_budget_s``, or milliseconds when the same choice was made before.
 
-    Call it from a thread that lives until it returns. Raises NoCandidate with the evidence, SelectionCanceled, TrialError
-    that is no evidence when trials were ended from outside and nothing is left, ValueError for an unknown objective.
+    Call it from a thread that lives until it returns. Raises NoCandidate with the evidence, SelectionCanceled,
+    ValueError for an unknown objective, and TrialError that is no evidence when trials were ended from outside and none
+    is left.
     """
     if request.objective not in OBJECTIVES:
         raise ValueError(f"objective {request.objective!r}: one of {', '.join(OBJECTIVES)} expected")

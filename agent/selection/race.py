@@ -14,6 +14,9 @@ from typing import Protocol
 from agent.errors import SelectionCanceled, TrialError
 from agent.selection.halving import MARGIN_AT_RUNG, Standing, drop_text, is_decided, standings, to_drop
 
+DECIDED_AFTER_ROUNDS = 6
+"""Bounds from fewer rounds are too bold to end a race on."""
+
 
 class Lane(Protocol):
     """A contender that can be asked to run."""
@@ -104,7 +107,7 @@ def run_race(
             out += losers
             order = [contender for contender in order if contender.lane.name not in gone]
             table = [standing for standing in table if standing.name not in gone]
-            decided = done >= plan.min_rounds and is_decided(table)
+            decided = done >= max(plan.min_rounds, DECIDED_AFTER_ROUNDS) and is_decided(table)
     return RaceOutcome(_table(order, plan) if order else [], out, dropped, failed, done, decided)
 
 

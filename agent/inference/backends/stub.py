@@ -12,6 +12,7 @@
     delay_us       time of a run with one thread, slept; divided by min(threads, ``scales_to``) (default 1)
     jitter_us      up to that much more, from a seeded generator
     delay_us_of    {"option=value": microseconds}: replaces delay_us where an option has that value (as text)
+    load_mb        memory taken when opened
     leak_mb        memory kept per run
     print_at       "load" | "run": write to standard output, as chatty runtimes do
     fall_back_to   the provider that is really in effect
@@ -96,7 +97,7 @@ class StubSession:
         self._delay_s = _delay_us(self._behaviour, options) / 1e6
         self._rng = random.Random(0)
         self._runs = 0
-        self._leaked: list[bytearray] = []
+        self._leaked = [bytearray(b"\1" * (int(self._behaviour.get("load_mb", 0)) << 20))]
 
     @property
     def provider(self) -> str:
