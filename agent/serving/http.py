@@ -148,13 +148,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._feed(self._service.receive_buffer[:nbytes])
 
     def eof_received(self) -> bool:
-        """A client that has only shut its sending side still gets its answers."""
-        if self._at_work is None and not self._waiting:
-            return False
-        for exchange in [self._at_work, *self._waiting]:
-            if exchange is not None:
-                exchange.keep_alive = False
-        return True
+        """See asyncio. A client that shuts its side is taken for one that has left: what it waited for is dropped."""
+        return False
 
     def pause_writing(self) -> None:
         """See asyncio."""
