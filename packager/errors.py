@@ -6,8 +6,13 @@ PackagerError
 │   ├── ToolchainMissing      it is not installed here; carries the line that installs it
 │   ├── ToolchainUnsupported  it does not exist for this Python
 │   └── ToolchainInstallFailed  making the environment failed; carries the step and the log's last lines
-└── ConverterError            a converter gave no model
-    └── ConversionTimedOut    it was stopped after its time; carries that time
+├── ConverterError            a converter gave no model
+│   └── ConversionTimedOut    it was stopped after its time; carries that time
+├── ModelRefused              the model is no model, or one that cannot be packed; nothing is written
+├── SamplesRefused            a file of samples (calibration, goldens) does not fit the model
+├── RecipeRefused             options or a recipe file ask for what does not exist
+├── RuntimeRefused            a runtime does not load or run a file, or dies of it
+└── NothingToPack             every variant was left out
 """
 
 from __future__ import annotations
@@ -78,3 +83,48 @@ class ConversionTimedOut(ConverterError):
     def __init__(self, converter: str, timeout_s: float, last_lines: Sequence[str] = ()) -> None:
         super().__init__(converter, f"stopped after {timeout_s:g} s without a result", last_lines)
         self.timeout_s = timeout_s
+
+
+class ModelRefused(PackagerError):
+    """``path`` is the file, ``reason`` names the tensor, node or operator and the way out."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class SamplesRefused(PackagerError):
+    """``path`` is the file, ``reason`` names the key."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class RecipeRefused(PackagerError):
+    """``option`` is the flag or the key of the recipe."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"{option}: {reason}")
+        self.option = option
+        self.reason = reason
+
+
+class RuntimeRefused(PackagerError):
+    """``runtime`` is its name; ``reason`` is what it said, in one line."""
+
+    def __init__(self, runtime: str, reason: str) -> None:
+        super().__init__(f"{runtime} {reason}")
+        self.runtime = runtime
+        self.reason = reason
+
+
+class NothingToPack(PackagerError):
+    """``reasons`` are those of the variants, by name."""
+
+    def __init__(self, reasons: Sequence[tuple[str, str]]) -> None:
+        first = f"; {reasons[0][0]}: {reasons[0][1]}" if reasons else ""
+        super().__init__(f"no variant can be packed{first}")
+        self.reasons = tuple(reasons)

@@ -7,11 +7,14 @@ import importlib
 
 from edge_contracts._version import __version__
 
-ROOMS = ("packager.cli.toolchain",)
+ROOMS = ("packager.cli.build", "packager.cli.inspect", "packager.cli.toolchain")
 """Modules with ``register(subparsers, common)``, in the order of the help. None imports at module level what only its
 command needs."""
 
 EPILOG = """examples:
+  mindpack build digits.onnx -o digits-1.0.0.mindie --name digits --version 1.0.0 --calibration calibration.npz
+  mindpack inspect digits-1.0.0.mindie
+  mindpack verify digits-1.0.0.mindie --allow-unsigned
   mindpack toolchain install tflite             the environment that makes TFLite variants
   mindpack toolchain list --json
 """

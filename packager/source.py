@@ -1,0 +1,27 @@
+"""Read a model of any known format, or refuse it in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from packager.errors import ModelRefused
+from packager.sources.content import ONNX, source_format
+from packager.sources.model import SourceModel
+
+READABLE = (ONNX,)
+
+
+def read_source(path: Path) -> SourceModel:
+    """Raises ModelRefused; OSError passes. Nothing of the model is executed."""
+    kind = source_format(path)
+    reader = _readers().get(kind)
+    if reader is None:
+        raise ModelRefused(path, f"is {kind}, which cannot be packed yet; there is {', '.join(READABLE)}")
+    return reader(path)
+
+
+def _readers() -> dict[str, Callable[[Path], SourceModel]]:
+    from packager.sources.onnx import read_onnx
+
+    return {ONNX: read_onnx}
