@@ -38,6 +38,8 @@ from edge_contracts.evidence import CandidateEvidence, ChoiceEvidence, Latency
 
 FINAL_ROUNDS = 40
 FINAL_MIN_ROUNDS = 10
+FINAL_S = 1.5
+FINAL_SHARE = 0.2
 
 __all__ = ["Candidate", "SelectionRequest", "SelectionTools", "choose"]
 
@@ -138,7 +140,8 @@ class _Choice:
         if tuned is not None and tuned.entrant.name != winner.name:
             roles[TUNED_BASELINE] = tuned
         contenders = {role: Contender(_Named(role, opened), opened.result.typical_us) for role, opened in roles.items()}
-        plan = heats.plan(self._times.end, FINAL_ROUNDS, halve=False, min_rounds=FINAL_MIN_ROUNDS)
+        end = min(self._times.end, self._tools.clock() + max(FINAL_S, FINAL_SHARE * self._request.race_budget_s))
+        plan = heats.plan(end, FINAL_ROUNDS, halve=False, min_rounds=FINAL_MIN_ROUNDS)
         self._tools.progress(f"final run: {winner.name} beside {len(roles) - 1} baselines")
         outcome = run_race(list(contenders.values()), plan, self._tools.clock)
         heats.rounds += outcome.rounds
