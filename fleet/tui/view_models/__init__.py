@@ -1,0 +1,1 @@
+"""What the screens show, as plain text with tones: pure functions over the REST Structs, no Textual."""

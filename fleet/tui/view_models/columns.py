@@ -1,0 +1,75 @@
+"""Which columns of a table fit a width, and how wide each is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+GAP = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """``priority`` 0 stays always; higher ones are left out first when the table is narrow. ``ideal`` 0: as
+    ``minimum``. ``grows``: takes what is left over."""
+
+    key: str
+    title: str
+    minimum: int
+    ideal: int = 0
+    right: bool = False
+    priority: int = 0
+    grows: bool = False
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A column as shown: ``position`` among all columns, ``width`` in cells."""
+
+    position: int
+    column: Column
+    width: int
+
+
+def place(columns: Sequence[Column], width: int, needs: Mapping[str, int] | None = None) -> list[Placed]:
+    """The columns shown in ``width`` cells with GAP between them, in their order.
+
+    needs: the widest content by column key, for those that need not be wider than it (or than their title).
+    """
+    columns = [_needing(column, needs[column.key]) if needs and column.key in needs else column for column in columns]
+    shown = list(range(len(columns)))
+    while len(shown) > 1 and _needed(columns, shown) > width:
+        least = max(shown, key=lambda position: (columns[position].priority, position))
+        if columns[least].priority == 0:
+            break
+        shown.remove(least)
+    widths = {position: columns[position].minimum for position in shown}
+    left = width - _needed(columns, shown)
+    left = _spread(columns, widths, left)
+    growing = [position for position in shown if columns[position].grows]
+    for turn, position in enumerate(growing):
+        portion = left // (len(growing) - turn) if left > 0 else 0
+        widths[position] += portion
+        left -= portion
+    return [Placed(position, columns[position], widths[position]) for position in shown]
+
+
+def _needing(column: Column, need: int) -> Column:
+    most = max(need, len(column.title) + 1)
+    return replace(column, minimum=min(column.minimum, most), ideal=min(max(column.ideal, column.minimum), most))
+
+
+def _needed(columns: Sequence[Column], shown: list[int]) -> int:
+    return sum(columns[position].minimum for position in shown) + GAP * (len(shown) - 1)
+
+
+def _spread(columns: Sequence[Column], widths: dict[int, int], left: int) -> int:
+    """Widens columns towards their ideal, one cell each in turn; what is left."""
+    while left > 0:
+        short = [position for position, width in widths.items() if width < columns[position].ideal]
+        if not short:
+            break
+        for position in short[:left]:
+            widths[position] += 1
+        left -= len(short[:left])
+    return left
