@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agent.errors import BackendError, ProviderFellBack
 from agent.inference.backend import Backend, BackendSession, Options
 from agent.inference.bundle_folder import BundleFolder
+from agent.inference.confinement import confine_threads
 from agent.inference.tensor_conversion import input_converter, output_converter
 from edge_contracts.bundle import Variant, VariantSpec
 from edge_contracts.errors import MalformedTensor
@@ -128,8 +129,9 @@ class ModelSession:
 
 
 def open_session(backend: Backend, folder: BundleFolder, variant: Variant, options: Options) -> ModelSession:
-    """Open a laid-out variant. Raises BackendError (RuntimeMissing, ProviderFellBack)."""
+    """Open a laid-out variant; threads it starts stay on the caller's CPUs. Raises BackendError and its kinds."""
     session = backend.open(folder.variant_folder(variant.name), variant.spec, options)
+    confine_threads()
     model = ModelSession(
         backend.name, session, folder.bundle.spec.signature, variant.spec, options, folder.goldens_file
     )

@@ -15,6 +15,7 @@ from edge_contracts.evidence import CandidateEvidence, OptionValue
 
 BASELINE_RUNTIME = "onnxruntime"
 BASELINE_PRECISION = "fp32"
+BARE_NOTE = "bare file"
 DEFAULT_BASELINE = "onnxruntime-default"
 TUNED_BASELINE = "onnxruntime-tuned"
 _WORDS_FOR_FALSE = {"arena": "no-arena", "xnnpack": "no-xnnpack", "pinning": "unpinned"}
@@ -108,9 +109,10 @@ def first_of_groups(found: list[Entrant]) -> list[Entrant]:
 
 
 def is_baseline_variant(variant: Variant) -> bool:
-    """Whether this is the ONNX file that ONNX Runtime runs as everybody would."""
+    """Whether this is the ONNX file that ONNX Runtime runs as everybody would: fp32, or a bare file as it was given."""
     spec = variant.spec
-    return (spec.runtime, spec.precision, spec.target) == (BASELINE_RUNTIME, BASELINE_PRECISION, "cpu")
+    plain = spec.precision == BASELINE_PRECISION or BARE_NOTE in spec.notes
+    return plain and (spec.runtime, spec.target) == (BASELINE_RUNTIME, "cpu")
 
 
 def default_baseline(found: list[Entrant], backend_of: Callable[[str], Backend]) -> Entrant | None:

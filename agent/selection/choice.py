@@ -99,12 +99,13 @@ class _Choice:
         self._started = tools.clock()
         self._times: Schedule = schedule(self._started, request.race_budget_s)
         self._backends: dict[str, Backend] = {}
+        affinity = request.affinity
+        self._cpus = min(request.budget_cpus, len(affinity)) if affinity else request.budget_cpus
 
     def make(self) -> _Made:
         """Raises NoCandidate, SelectionCanceled, TrialError."""
         request = self._request
-        cpus = min(request.budget_cpus, len(request.affinity)) if request.affinity else request.budget_cpus
-        threads = threads_of(cpus)
+        threads = threads_of(self._cpus)
         found, refused = entrants(request.folder, request.device, threads, self._backend)
         ledger = Ledger(refused)
         if not found:
@@ -148,11 +149,12 @@ class _Choice:
         if winner.name in outcome.failed:
             heats.fail(winner.name, outcome.failed[winner.name])
             return None
-        latencies = {
-            role: latency_of([value for samples in contender.rounds.values() for value in samples])
-            for role, contender in contenders.items()
-            if role not in outcome.failed
-        }
+        latencies: dict[str, Latency] = {}
+        for role, contender in contenders.items():
+            if role not in outcome.failed:
+                samples = [value for taken in contender.rounds.values() for value in taken]
+                self._tools.record(role, samples)
+                latencies[role] = latency_of(samples)
         latency = latencies.pop(winner.name)
         if tuned is not None and tuned.entrant.name == winner.name:
             latencies[TUNED_BASELINE] = latency
@@ -204,7 +206,7 @@ class _Choice:
         if default is not None and final.latency.p50_ms > 0:
             ratio = round(default.p50_ms / final.latency.p50_ms, 3)
         evidence = ChoiceEvidence(
-            chosen=chosen, why=why, objective=objective, budget_cpus=self._request.budget_cpus,
+            chosen=chosen, why=why, objective=objective, budget_cpus=self._cpus,
             fingerprint=self._mark, baselines=final.baselines, ratio_vs_onnxruntime_default=ratio,
             candidates=ledger.lines(), rounds=heats.rounds, seconds=round(self._tools.clock() - self._started, 3),
         )  # fmt: skip
@@ -220,7 +222,7 @@ class _Choice:
         reason = failure_text(code, lines)
         nobody = CandidateEvidence(name="none", variant="", runtime="", precision="", status="refused", reason=reason)
         evidence = ChoiceEvidence(
-            chosen=nobody, why=reason, objective=self._request.objective, budget_cpus=self._request.budget_cpus,
+            chosen=nobody, why=reason, objective=self._request.objective, budget_cpus=self._cpus,
             fingerprint=self._mark, candidates=lines, seconds=round(self._tools.clock() - self._started, 3),
         )  # fmt: skip
         return NoCandidate(reason, code, evidence)

@@ -135,6 +135,7 @@ class Heats:
         for name, contender in self.contenders.items():
             samples = [value for number in sorted(contender.rounds) for value in contender.rounds[number]]
             self._ledger.measured(name, samples, self.opened[name].lane)
+            self._tools.record(name, samples)
         for standing in [*outcome.table, *outcome.out]:
             self._behind.setdefault(self.opened[standing.name].entrant.group, standing.behind)
         for name, error in outcome.failed.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,10 @@ def _ignore(what: object) -> None:
     del what
 
 
+def _ignore_samples(name: str, samples_us: Sequence[float]) -> None:
+    del name, samples_us
+
+
 def _never() -> bool:
     return False
 
@@ -73,8 +77,9 @@ def _never() -> bool:
 class SelectionTools:
     """cache_dir: kept between choices (choices, quarantine, compiled models). work_dir: scratch, emptied by the caller.
 
-    progress: one plain line at a time. observe: the race as it runs, several times a second. is_canceled: asked often;
-    True ends the choice with SelectionCanceled. environ: the environment of trial processes; None: this process's own.
+    progress: one plain line at a time. observe: the race as it runs, several times a second. record: a candidate's or
+    baseline's times (microseconds) when a race is over. is_canceled: asked often; True ends the choice with
+    SelectionCanceled. environ: the environment of trial processes; None: this process's own.
     """
 
     cache_dir: Path
@@ -82,6 +87,7 @@ class SelectionTools:
     clock: Callable[[], float] = time.monotonic
     progress: Callable[[str], None] = _ignore
     observe: Callable[[RaceView], None] = _ignore
+    record: Callable[[str, Sequence[float]], None] = _ignore_samples
     is_canceled: Callable[[], bool] = _never
     limits: TrialLimits = field(default_factory=TrialLimits)
     environ: Mapping[str, str] | None = None
