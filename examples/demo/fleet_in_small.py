@@ -68,7 +68,7 @@ class FleetInSmall:
 
     def device_views(self) -> dict[str, Any]:
         """DeviceView by device name."""
-        return {item["id"]: item for item in self.mindfleet_json("device", "list")["items"]}
+        return {item["id"]: item for item in self.mindfleet_json("device", "list")}
 
     def until(self, what: str, seen: Callable[[], Any], timeout_s: float) -> Any:
         """Poll until ``seen()`` is not None. Raises CommandFailed when a service ends or time is up."""

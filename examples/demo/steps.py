@@ -203,7 +203,7 @@ def _variant_row(variant: dict[str, Any]) -> list[str]:
     accuracy = variant.get("accuracy") or {}
     return [
         variant["name"], f"{variant['size_bytes'] / 1000:.0f}", f"{accuracy.get('value', 0):.4f}",
-        f"{-accuracy.get('drop', 0):+.4f}", f"{accuracy.get('max_abs_error', 0):.2g}",
+        f"{0.0 - accuracy.get('drop', 0):+.4f}", f"{accuracy.get('max_abs_error', 0):.2g}",
     ]  # fmt: skip
 
 
