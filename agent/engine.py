@@ -84,7 +84,10 @@ class Engine:
         session = open_session(runtime, folder, variant, order.options)
         try:
             session.warm_up()
-            sample = _first_golden(folder.goldens_file)
+            sample = {
+                name: np.resize(array, order.shapes.get(name, array.shape))
+                for name, array in _first_golden(folder.goldens_file).items()
+            }
             warm_ms = _fastest_ms(session, sample)
             for size in order.batch_sizes:
                 session.infer({name: np.repeat(array[:1], size, axis=0) for name, array in sample.items()})

@@ -46,7 +46,10 @@ class ServingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model to serve. ``folder``: a BundleFolder. ``python``: interpreter of its runtime environment; None: ours."""
+    """A model to serve. ``folder``: a BundleFolder. ``python``: interpreter of its runtime environment; None: ours.
+
+    fixed_shapes: shapes, by input, to which requests are held where the signature leaves dimensions open.
+    """
 
     name: str
     version: str
@@ -57,6 +60,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
     signed: bool = False
     evidence: ChoiceEvidence | None = None
     python: str | None = None
+    fixed_shapes: dict[str, list[int]] = {}
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):

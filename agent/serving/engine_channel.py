@@ -71,7 +71,7 @@ class EngineChannel(asyncio.Protocol):
             reply: Answer | Failure = self._decoder.decode(found)
             outputs = [self._copied(part) for part in reply.outputs] if isinstance(reply, Answer) else []
             self._live.replied(reply, outputs)
-        if self._to_free and not self._transport.is_closing():
+        if self._to_free:
             self._write(Free(self._to_free))
             self._to_free = []
 
@@ -95,7 +95,8 @@ class EngineChannel(asyncio.Protocol):
         self._transport.close()
 
     def _write(self, message: msgspec.Struct) -> None:
-        self._transport.write(frame(self._encoder.encode(message)))
+        if not self._transport.is_closing():  # else the engine's death is about to be told, and all is sent again
+            self._transport.write(frame(self._encoder.encode(message)))
 
     def _copied(self, part: Part) -> Tensor:
         """The server's own copy of an output: the engine may use the memory again after Free."""

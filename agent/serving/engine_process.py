@@ -111,7 +111,15 @@ class EngineProcess:
         future: asyncio.Future[Opened] = loop.create_future()
         self._opening[live.session] = future
         self._control.send(
-            Open(live.session, served.folder, served.variant, served.options, self._answer_bytes, batch_sizes)
+            Open(
+                live.session,
+                served.folder,
+                served.variant,
+                served.options,
+                self._answer_bytes,
+                batch_sizes,
+                served.fixed_shapes,
+            )
         )
         try:
             opened = await asyncio.wait_for(future, timeout_s)

@@ -30,7 +30,10 @@ ANSWER_BEGIN = 4096
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):
-    """Open and warm up a variant. ``batch_sizes``: further leading sizes to run once, for dynamic batching."""
+    """Open and warm up a variant. ``batch_sizes``: further leading sizes to run once, for dynamic batching.
+
+    shapes: by input, the only shapes that will come.
+    """
 
     session: int
     folder: str
@@ -38,6 +41,7 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
     options: dict[str, OptionValue]
     answer_bytes: int
     batch_sizes: list[int] = []
+    shapes: dict[str, list[int]] = {}
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):

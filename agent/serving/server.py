@@ -34,6 +34,7 @@ from agent.serving.http import HttpLimits, HttpService
 from agent.serving.live_model import LiveModel
 from agent.serving.served_models import Entry, ServedModels
 from edge_contracts.errors import ContractError
+from edge_contracts.tensor_signature import Signature, TensorSpec
 
 _SWEEP_S = 0.25
 _BACKLOG = 1024
@@ -90,7 +91,7 @@ class Server:
         variant = folder.bundle.variant(model.variant)
         if variant is None:
             raise LoadFailed(model.name, f"{model.folder} has no variant {model.variant!r}")
-        signature, batching = folder.bundle.spec.signature, self._options.batching
+        signature, batching = narrowed(folder.bundle.spec.signature, model), self._options.batching
         rule = None
         if batching is not None and batching.max_batch > 1 and batch_dimension(signature) is not None:
             rule = BatchRule(batching.max_batch, int(batching.max_delay_ms * 1e6))
@@ -229,6 +230,23 @@ async def serve(connection: socket.socket, listeners: list[socket.socket]) -> No
     await link.attach(connection)
     await link.done
     await asyncio.sleep(0.05)  # the last reply leaves
+
+
+def narrowed(signature: Signature, model: ServedModel) -> Signature:
+    """The signature with the fixed shapes of ``model`` in it. Raises LoadFailed naming the input that does not fit."""
+    sizes: dict[str, int] = {}
+    for name, shape in model.fixed_shapes.items():
+        spec = signature.input(name)
+        if spec is None or not spec.accepts(shape):
+            known = ", ".join(f"{one.name} [{','.join(map(str, one.shape))}]" for one in signature.inputs)
+            raise LoadFailed(model.name, f"--fixed-shape {name}={','.join(map(str, shape))} fits no input: {known}")
+        sizes.update({dim: size for dim, size in zip(spec.shape, shape, strict=True) if isinstance(dim, str)})
+
+    def fixed(spec: TensorSpec) -> TensorSpec:
+        dims: list[int | str] = [sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in spec.shape]
+        return msgspec.structs.replace(spec, shape=dims)
+
+    return Signature(inputs=list(map(fixed, signature.inputs)), outputs=list(map(fixed, signature.outputs)))
 
 
 def read_token(path: Path) -> bytes:

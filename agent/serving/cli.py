@@ -1,0 +1,201 @@
+"""`mindie serve BUNDLE`: one bundle served on this device, without a fleet and without the daemon.
+
+The bundle goes through the same verification, choice and proof as an update; then server and engine run until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent.config import AgentConfig
+    from agent.serving.control import EngineEvent, ServedModel, ServingOptions
+    from agent.update.install_once import InstalledBundle
+
+_EXAMPLES = """examples:
+  mindie serve digits-1.0.0.mindie --allow-unsigned
+  mindie serve digits-1.0.0.mindie --allow-unsigned --port 9000 --num-threads 2 --enable-batch-inference
+  mindie serve detector-2.1.0.mindie --fixed-shape image=1,3,224,224 --uds /run/mindie.sock
+  mindie serve digits-1.0.0.mindie --host 0.0.0.0 --token-file token.txt --tls-cert cert.pem --tls-key key.pem
+
+  curl http://127.0.0.1:8000/v2/models/digits
+"""
+
+
+def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "serve", parents=[common], help="serve a bundle file by the Open Inference Protocol, without a fleet",
+        description=__doc__, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("bundle", metavar="BUNDLE", help="a .mindie file")
+    parser.add_argument("--allow-unsigned", action="store_true", help="take a bundle that nobody has signed")
+    parser.add_argument("--host", help="address to serve on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to serve on (default 8000; 0: a free one)")
+    parser.add_argument("--uds", metavar="FILE", help="serve on this Unix socket as well")
+    parser.add_argument("--cpus", metavar="LIST", help="CPUs to use, such as 0,2-3 (default: all this process may)")
+    parser.add_argument("--objective", choices=("latency", "throughput", "memory"), help="what to choose for")
+    parser.add_argument("--race-budget", type=float, metavar="S", help="seconds for the race of candidates")
+    parser.add_argument("--num-threads", type=_count, metavar="N", help="threads of the runtime, instead of the choice")
+    parser.add_argument(
+        "--fixed-shape", action="append", default=[], metavar="NAME=D,D,...",
+        help="accept only this shape of an input; repeat for several inputs",
+    )  # fmt: skip
+    parser.add_argument("--enable-batch-inference", action="store_true", help="run waiting requests together")
+    parser.add_argument("--max-batch", type=_count, default=8, metavar="N", help="rows that run together (default 8)")
+    parser.add_argument(
+        "--max-delay-ms", type=float, default=2.0, metavar="MS", help="longest wait for them (default 2)"
+    )
+    parser.add_argument(
+        "--max-body-mb", type=_count, default=64, metavar="MB", help="largest request body (default 64)"
+    )
+    parser.add_argument("--max-queue", type=_count, default=256, metavar="N", help="waiting requests (default 256)")
+    parser.add_argument("--request-timeout", type=float, default=60.0, metavar="S", help="longest wait for an answer")
+    parser.add_argument("--token-file", metavar="FILE", help="ask clients for the bearer token in this file")
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM: serve HTTPS")
+    parser.add_argument("--tls-key", metavar="FILE", help="private key of --tls-cert, PEM")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Bind, install, load, serve until SIGINT or SIGTERM; a second one ends at once."""
+    from agent.cli.terminal import say, warn_unsigned
+    from agent.config import load_config
+    from agent.data_lock import data_lock
+    from agent.device_facts import affinity_of
+    from agent.serving.process import Bind, ServerProcess
+    from agent.update.install_once import check_file
+
+    config = load_config(args, os.environ)
+    options = _options(args, config)
+    archive = Path(args.bundle).absolute()
+    bundle = check_file(archive)
+    fixed = fixed_shapes(args.fixed_shape)
+    interrupts = _Interrupts()
+    interrupts.install()
+    if args.allow_unsigned or config.update.allow_unsigned:
+        warn_unsigned(f"{bundle.spec.name} {bundle.spec.version}")
+    with data_lock(config.data_dir):
+        server = ServerProcess(options, on_event=_say_event)
+        uds = None if args.uds is None else Path(args.uds).absolute()
+        port = server.start(Bind(config.host, config.port, uds), affinity=affinity_of(config))
+        try:
+            model = _served(_install(config, archive, args), args.num_threads, fixed)
+            loaded = server.load(model)
+            url = f"{'https' if options.tls_cert else 'http'}://{_shown(config.host)}:{port}"
+            say(f"{model.name} {model.version} is ready: {model.variant} on {loaded.provider}, "
+                f"{loaded.warm_ms:.2f} ms warm, at {url}/v2/models/{model.name}")  # fmt: skip
+            if args.json:
+                _print_ready(model, url, loaded.provider, loaded.warm_ms)
+            interrupts.wait()
+            say("answering what is in flight")
+        finally:
+            server.stop(config.drain_s)
+    return 0
+
+
+def fixed_shapes(texts: list[str]) -> dict[str, list[int]]:
+    """``["image=1,3,224,224"]`` as a mapping. Raises ConfigurationError."""
+    from agent.errors import ConfigurationError
+
+    shapes: dict[str, list[int]] = {}
+    for text in texts:
+        name, equals, dims = text.rpartition("=")
+        parts = dims.split(",")
+        if not equals or not name or not all(part.strip().isdigit() for part in parts):
+            raise ConfigurationError("--fixed-shape", f"{text!r} is not NAME=SIZE,SIZE,... such as image=1,3,224,224")
+        shapes[name] = [int(part) for part in parts]
+    return shapes
+
+
+def _options(args: argparse.Namespace, config: AgentConfig) -> ServingOptions:
+    from agent.errors import ConfigurationError
+    from agent.serving.control import Batching, ServingOptions
+
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise ConfigurationError("--tls-cert", "needs --tls-key, and the other way round")
+    batching = Batching(max_batch=args.max_batch, max_delay_ms=args.max_delay_ms)
+    return ServingOptions(
+        max_body_bytes=args.max_body_mb * 1024 * 1024, max_queue=args.max_queue,
+        request_timeout_s=args.request_timeout, batching=batching if args.enable_batch_inference else None,
+        token_file=args.token_file, tls_cert=args.tls_cert, tls_key=args.tls_key,
+        cache_dir=str(config.data_dir / "cache"),
+    )  # fmt: skip
+
+
+def _install(config: AgentConfig, archive: Path, args: argparse.Namespace) -> InstalledBundle:
+    from agent.cli.terminal import say
+    from agent.composition import install_bundle
+    from edge_contracts.messages import Policy
+
+    policy = Policy(allow_unsigned=args.allow_unsigned or config.update.allow_unsigned, objective=args.objective)
+    return install_bundle(config, archive, policy, say, locked=True)
+
+
+def _served(bundle: InstalledBundle, threads: int | None, fixed: dict[str, list[int]]) -> ServedModel:
+    from agent.serving.control import ServedModel
+
+    installed = bundle.installed
+    options = dict(installed.options)
+    if threads is not None:
+        options["threads"] = threads
+    return ServedModel(
+        name=bundle.name, version=installed.version, digest=installed.digest, folder=str(bundle.folder.folder),
+        variant=installed.variant, options=options, signed=installed.signed, evidence=bundle.evidence,
+        fixed_shapes=fixed,
+    )  # fmt: skip
+
+
+class _Interrupts:
+    """SIGINT and SIGTERM interrupt the installation, end serving in order, and end at once the second time."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._is_serving = False
+
+    def install(self) -> None:
+        """Take over the signals of this process."""
+        signal.signal(signal.SIGINT, self._on_signal)
+        signal.signal(signal.SIGTERM, self._on_signal)
+
+    def wait(self) -> None:
+        """Until a signal comes."""
+        self._is_serving = True
+        self._stop.wait()
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        del frame
+        signal.signal(number, signal.SIG_DFL)
+        self._stop.set()
+        if not self._is_serving:
+            raise KeyboardInterrupt
+
+
+def _say_event(event: EngineEvent) -> None:
+    from agent.cli.terminal import say
+
+    say(f"{event.kind}: {event.text}")
+
+
+def _print_ready(model: ServedModel, url: str, provider: str, warm_ms: float) -> None:
+    from agent.cli.terminal import print_json
+
+    print_json({
+        "url": url, "name": model.name, "version": model.version, "digest": model.digest, "variant": model.variant,
+        "options": model.options, "provider": provider, "warm_ms": round(warm_ms, 4), "signed": model.signed,
+    })  # fmt: skip
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)

@@ -1,0 +1,75 @@
+"""`mindie serve` as a user runs it: a real bundle, the whole update machine, a real runtime."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+
+from agent.errors import ConfigurationError
+from agent.serving.cli import fixed_shapes
+from tests.agent.serving.running import close_to, expected, infer_json, process_exists, sample_rows, wait_for
+from tests.simulators.bundle_factory import onnx_bundle
+
+MINDIE = [sys.executable, "-m", "agent"]
+
+
+def test_a_bundle_is_served_until_interrupted_and_nothing_is_left(folder: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    onnx_bundle(folder / "affine-1.0.0.mindie")
+    command = [*MINDIE, "serve", "affine-1.0.0.mindie", "--port", "0", "--data", "data", "--json", "--allow-unsigned"]
+    command += ["--race-budget", "1", "--num-threads", "1", "--fixed-shape", "x=2,8", "--enable-batch-inference"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        about = json.loads(process.stdout.readline())
+        assert about["options"]["threads"] == 1
+        url = f"{about['url']}/v2/models/affine"
+        right = requests.post(f"{url}/infer", data=infer_json(sample_rows(1, 2)), timeout=10)
+        assert close_to(right.json()["outputs"][0]["data"], expected(sample_rows(1, 2)))
+        wrong = requests.post(f"{url}/infer", data=infer_json(sample_rows(1, 3)), timeout=10)
+        assert wrong.status_code == 400
+        assert "[2,8]" in wrong.json()["error"]
+        assert requests.get(url, timeout=10).json()["inputs"][0]["shape"] == [2, 8]
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(signal.SIGINT)
+        rest, log = process.communicate(timeout=15)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert rest == ""
+    assert "Traceback" not in log
+    wait_for(lambda: not any(process_exists(int(pid)) for pid in children), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [(["nope.mindie"], 1, "nope.mindie"), (["nope.mindie", "--tls-cert", "c.pem"], 2, "--tls-key"),
+     (["nope.mindie", "--port", "99999"], 2, "--port"), (["nope.mindie", "--num-threads", "0"], 2, "--num-threads"),
+     (["a.mindie", "--port", "0"], 1, "unsigned")],
+)  # fmt: skip
+def test_wrong_use_is_one_line_and_its_own_exit_code(folder: Path, arguments: list[str], code: int, named: str) -> None:
+    pytest.importorskip("onnx")
+    onnx_bundle(folder / "a.mindie")
+    done = subprocess.run([*MINDIE, "serve", *arguments, "--data", "data"], cwd=folder, capture_output=True, text=True,
+                          timeout=60, check=False)  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("text", ["x", "x=", "=1,2", "x=1,,2", "x=-1", "x=a"])
+def test_a_fixed_shape_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        fixed_shapes([text])
+    assert "--fixed-shape" in str(caught.value)
+
+
+def test_fixed_shapes_are_read_by_input() -> None:
+    assert fixed_shapes(["x=1,8", "a=b=2"]) == {"x": [1, 8], "a=b": [2]}
