@@ -7,6 +7,7 @@ back, and what it waits for the keep-alive waits for.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import random
@@ -179,7 +180,8 @@ class _Connection:
     def close(self) -> None:
         self.ready = False
         self._client.disconnect()
-        self._client.loop_stop()
+        with contextlib.suppress(AttributeError):  # paho's thread may end between its two looks at it
+            self._client.loop_stop()
 
     def publish(self, topic: str, payload: bytes, retain: bool, confirmed: Callable[[], None]) -> bool:
         if not self.ready:
@@ -257,7 +259,7 @@ class _Connection:
         self.ready = self.was_ready = True
 
     def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, code: ReasonCode, *_more: Any) -> None:
-        self.closed_by_broker = self.was_ready and code.is_failure and str(code) != "Keep alive timeout"
+        self.closed_by_broker = not self.reason and code.is_failure and str(code) != "Keep alive timeout"
         self.end(str(code))
 
     def _on_publish(self, _client: paho.Client, _data: Any, mid: int, code: ReasonCode, *_more: Any) -> None:

@@ -16,7 +16,9 @@ from agent.config import LinkConfig
 
 @dataclass(frozen=True)
 class Ended:
-    """How an attempt ended. ``accepted``: the broker had let us in. ``by_broker``: it closed, we did not time out."""
+    """How an attempt ended. ``accepted``: the broker had let us in. ``by_broker``: it closed the connection,
+    be it before or after it let us in; no time-out, no refusal.
+    """
 
     lasted_s: float
     accepted: bool
@@ -37,10 +39,10 @@ class Pacing:
         """Seconds to wait before the next attempt."""
         if ended.accepted and ended.lasted_s >= self._config.stable_s:
             self._failures, self._stolen, self._told = 0, 0, False
-        elif ended.accepted and ended.by_broker:
-            self._stolen += 1
-        else:
+        elif not ended.by_broker:
             self._stolen = 0
+        elif ended.accepted:
+            self._stolen += 1
         self._failures += 1
         if self.is_taken_over:
             return self._rng.uniform(0.5, 1.5) * self._config.takeover_wait_s
