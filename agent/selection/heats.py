@@ -54,7 +54,7 @@ class Heats:
         firsts = first_of_groups(found)
         self._race_all(firsts, FIRST_ROUNDS)
         rest = [entrant for entrant in found if entrant not in firsts]
-        plan = expansion(rest, self._behind, self._lost)
+        plan = expansion(rest, self._behind, self._lost, self.table[0].score if self.table else 0.0)
         for entrant, reason in plan.hopeless:
             self._ledger.untried(entrant, reason)
         self._race_all(plan.wanted, LAST_ROUNDS)

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from agent.selection.candidates import Entrant, is_baseline_variant
 from agent.selection.statistics import RatioBounds
 
-OUT_OF_REACH = 2.0
+OUT_OF_REACH = 2.2
 """A group whose first entrant is surely this much slower than the leader does not get its other options tried:
-threads and spinning gave at most 2.2 where it was measured."""
+threads and spinning gave at most that where it was measured."""
+HAND_OVER_US = 150.0
+"""What handing work to a second thread and waiting for it may cost per inference: small models lose that, and win it
+back with one thread."""
 RANK_WEIGHT = 0.1
 TUNED_OPTIONS = 4
 """Options of the plain ONNX file that are tried in any case, for the baseline "onnxruntime-tuned"."""
@@ -39,13 +42,15 @@ class Expansion:
 
 
 def expansion(
-    rest: Sequence[Entrant], behind: Mapping[tuple[str, str], RatioBounds], lost: Mapping[tuple[str, str], str]
-) -> Expansion:
+    rest: Sequence[Entrant], behind: Mapping[tuple[str, str], RatioBounds], lost: Mapping[tuple[str, str], str],
+    leader_us: float,
+) -> Expansion:  # fmt: skip
     """Decide on the entrants that are no group's first.
 
-    behind: how far each raced group's first entrant is behind the leader. lost: groups whose first entrant failed, with
-    the reason.
+    behind: how far each raced group's first entrant is behind the leader, whose time is ``leader_us``. lost: groups
+    whose first entrant failed, with the reason.
     """
+    reach = OUT_OF_REACH + HAND_OVER_US / max(leader_us, 1.0)
     wanted: list[tuple[float, Entrant]] = []
     hopeless: list[tuple[Entrant, str]] = []
     for entrant in rest:
@@ -54,7 +59,7 @@ def expansion(
             hopeless.append((entrant, lost.get(entrant.group, "not tried: the time for the race was over")))
             continue
         for_baseline = is_baseline_variant(entrant.variant) and entrant.rank < TUNED_OPTIONS
-        if bounds.low > OUT_OF_REACH and not for_baseline:
+        if bounds.low > reach and not for_baseline:
             reason = f"not tried: {entrant.variant.name} is {bounds.ratio:.1f} times as slow as the leader"
             hopeless.append((entrant, reason))
             continue
