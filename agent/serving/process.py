@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import queue
 import socket
@@ -29,6 +30,7 @@ from agent.serving.control import EngineEvent, Loaded, ServedModel, ServerState,
 from agent.serving.framing import BlockingFrames, frame
 from edge_contracts.messages import StageLatency
 
+_log = logging.getLogger(__name__)
 BACKOFF_S = (0.0, 0.2, 1.0, 3.0, 10.0, 30.0)
 STABLE_S = 60.0
 CALL_TIMEOUT_S = 30.0
@@ -274,8 +276,12 @@ class ServerProcess:
 
     def _tell_events(self) -> None:
         while (event := self._events.get()) is not None:
-            if self._on_event is not None:
+            if self._on_event is None:
+                continue
+            try:
                 self._on_event(event)
+            except Exception:  # the receiver supervises; its failure over one event must not silence the next
+                _log.exception("event %s could not be handled: %s", event.kind, event.text)
 
 
 def _listeners(bind: Bind) -> list[socket.socket]:
