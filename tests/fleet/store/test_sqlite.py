@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import SchemaNewer, StoreUnavailable
+from fleet.store.sql import unit_of_work
+from fleet.store.sql.unit_of_work import SqlStore
+from tests.suites.store_suite import DEVICE, StoreSuite, save
+
+
+class TestSqliteStore(StoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[SqlStore]:
+        store = opened(tmp_path / "fleet.db")
+        yield store
+        store.close()
+
+
+def opened(path: Path) -> SqlStore:
+    store = SqlStore(f"sqlite:///{path}")
+    store.open()
+    return store
+
+
+def test_a_database_of_a_newer_program_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    opened(tmp_path / "fleet.db").close()
+    with sqlite3.connect(tmp_path / "fleet.db") as connection:
+        connection.execute("insert into schema_version values (99)")
+    with pytest.raises(SchemaNewer, match="has schema 99, this version knows up to 1: update mindedge"):
+        opened(tmp_path / "fleet.db")
+
+
+def test_opening_again_keeps_what_was_stored(tmp_path: Path) -> None:
+    first = opened(tmp_path / "fleet.db")
+    save(first, "devices", DEVICE)
+    first.close()
+    with opened(tmp_path / "fleet.db").read() as work:
+        assert work.devices.find() == [DEVICE]
+
+
+def test_a_locked_database_is_said_in_one_line_and_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_of_work, "BUSY_TIMEOUT_MS", 20)
+    store = opened(tmp_path / "fleet.db")
+    with sqlite3.connect(tmp_path / "fleet.db", isolation_level=None) as other:
+        other.execute("begin immediate")
+        with pytest.raises(StoreUnavailable, match="database is locked"), store.write() as work:
+            work.devices.save([DEVICE])
+        other.execute("rollback")
+    save(store, "devices", DEVICE)
+
+
+def test_what_was_committed_survives_a_kill_in_the_next_transaction(tmp_path: Path) -> None:
+    opened(tmp_path / "fleet.db").close()
+    program = """
+import os, signal, sys
+import msgspec
+from fleet.store.sql.unit_of_work import SqlStore
+from tests.suites.store_suite import DEVICE
+store = SqlStore(sys.argv[1]); store.open()
+with store.write() as work:
+    work.devices.save([DEVICE]); work.commit()
+with store.write() as work:
+    work.devices.delete({"id": "cam-1"})
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program, f"sqlite:///{tmp_path / 'fleet.db'}"], check=False, timeout=60)
+    with opened(tmp_path / "fleet.db").read() as work:
+        assert work.devices.find() == [DEVICE]
