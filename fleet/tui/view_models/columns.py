@@ -11,7 +11,7 @@ GAP = 1
 @dataclass(frozen=True)
 class Column:
     """``priority`` 0 stays always; higher ones are left out first when the table is narrow. ``ideal`` 0: as
-    ``minimum``. ``grows``: takes what is left over."""
+    ``minimum``. ``grows``: takes what is left over. ``extra``: shown only when all others have their ideal width."""
 
     key: str
     title: str
@@ -20,6 +20,7 @@ class Column:
     right: bool = False
     priority: int = 0
     grows: bool = False
+    extra: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def place(columns: Sequence[Column], width: int, needs: Mapping[str, int] | None
     needs: the widest content by column key, for those that need not be wider than it (or than their title).
     """
     columns = [_needing(column, needs[column.key]) if needs and column.key in needs else column for column in columns]
-    shown = list(range(len(columns)))
+    shown = _without_extras(columns, width)
     while len(shown) > 1 and _needed(columns, shown) > width:
         least = max(shown, key=lambda position: (columns[position].priority, position))
         if columns[least].priority == 0:
@@ -57,6 +58,22 @@ def place(columns: Sequence[Column], width: int, needs: Mapping[str, int] | None
 def _needing(column: Column, need: int) -> Column:
     most = max(need, len(column.title) + 1)
     return replace(column, minimum=min(column.minimum, most), ideal=min(max(column.ideal, column.minimum), most))
+
+
+def _without_extras(columns: Sequence[Column], width: int) -> list[int]:
+    """All positions but those of extras for which there is no room, the least important left out first."""
+    shown = list(range(len(columns)))
+    extras = sorted((i for i in shown if columns[i].extra), key=lambda i: columns[i].priority)
+    while extras:
+        wanted = sum(columns[i].minimum if columns[i].extra else _ideal(columns[i]) for i in shown)
+        if wanted + GAP * (len(shown) - 1) <= width:
+            break
+        shown.remove(extras.pop())
+    return shown
+
+
+def _ideal(column: Column) -> int:
+    return max(column.minimum, column.ideal)
 
 
 def _needed(columns: Sequence[Column], shown: list[int]) -> int:

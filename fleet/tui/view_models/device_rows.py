@@ -22,12 +22,12 @@ COLUMNS = (
     Column("cpus", "CPUS", 4, right=True, priority=3),
     Column("bundle", "BUNDLE", 12, 20),
     Column("runtime", "RUNTIME", 8, 11, priority=1),
-    Column("precision", "PREC", 4, 5, priority=1),
+    Column("precision", "PREC", 4, priority=1),
     Column("threads", "TH", 2, right=True, priority=4),
-    Column("p50", "P50 ms", 7, right=True, priority=7),
-    Column("p90", "P90 ms", 6, 7, right=True, priority=1),
-    Column("ratio", "vs ORT", 6, 7, right=True, priority=5),
-    Column("accuracy", "ACC", 5, right=True, priority=6),
+    Column("p50", "P50 ms", 6, right=True, priority=7, extra=True),
+    Column("p90", "P90 ms", 6, right=True, priority=1),
+    Column("ratio", "vs ORT", 6, right=True, priority=5, extra=True),
+    Column("accuracy", "ACC", 5, right=True, priority=6, extra=True),
     Column("state", "STATE", 9, 14, grows=True),
 )
 FAILED_STATES = frozenset(state.value for state in FAILURES)
@@ -143,9 +143,11 @@ def listing(rows: Sequence[Entry], now_ms: int, glyphs: Glyphs) -> Listing:
 def _needs(rows: Sequence[Entry]) -> dict[str, int]:
     """How wide names really are, so that short ones leave their room to others."""
     bundles = {entry.model and (entry.model.name, entry.model.version) for entry in rows}
+    backends = [entry.model.backend for entry in rows if entry.model is not None]
     return {
         "device": max((cell_len(entry.device.id) for entry in rows), default=0),
         "board": max((cell_len(board) for board in {entry.device.board or "" for entry in rows}), default=0),
+        "runtime": max((len(backend.runtime) for backend in backends if backend is not None), default=0),
         "bundle": max((1 + cell_len(f"{each[0]} {each[1]}") for each in bundles if each), default=0),
     }
 

@@ -18,7 +18,7 @@ COLUMNS = (
     Column("online", "", 1),
     Column("device", "DEVICE", 12, 24),
     Column("wave", "WAVE", 4, right=True),
-    Column("state", "STATE", 11, 16),
+    Column("state", "STATE", 11, 14),
     Column("since", "SINCE", 6, right=True, priority=1),
     Column("reason", "REASON", 10, 40, grows=True),
 )

@@ -103,8 +103,8 @@ def state_mark(rollout: RolloutView, glyphs: Glyphs) -> str:
 
 def why_text(rollout: RolloutView) -> str:
     """Why it is in its state; for one that moves, where it is."""
-    if rollout.why:
-        return rollout.why
+    if rollout.state != "running":
+        return rollout.why or ("not started" if rollout.state == "draft" else "")
     if rollout.awaiting_late:
         return "waiting for late devices"
     for wave in rollout.waves:
@@ -112,4 +112,4 @@ def why_text(rollout: RolloutView) -> str:
             name = "tail" if wave.tail else f"wave {wave.number}"
             planned = sum(not each.tail for each in rollout.waves)
             return f"{name} of {planned} {wave.state}" if not wave.tail else f"{name} {wave.state}"
-    return "not started" if rollout.state == "draft" else ""
+    return rollout.why or ""

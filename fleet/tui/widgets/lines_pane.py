@@ -56,7 +56,7 @@ class LinesPane(Painted):
                 self.refresh_line(number)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
-        return len(self._layout_lines(max(1, width)))
+        return len(self._layout_lines(max(1, width - self.scrollbar_size_vertical)))
 
     def render_line(self, y: int) -> Strip:
         number = y + self.scroll_offset.y

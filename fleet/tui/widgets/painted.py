@@ -26,7 +26,8 @@ class Painted(ScrollView, can_focus=True):
         & > .tone--faint { text-style: dim; }
         & > .tone--good { color: $text-success; }
         & > .tone--busy { color: $text-warning; }
-        & > .tone--bad { color: $text-error; text-style: bold; }
+        & > .tone--bad { color: #ff6b6b; text-style: bold; }
+        &:light > .tone--bad { color: $error; }
     }
     """
     stale: reactive[bool] = reactive(False)

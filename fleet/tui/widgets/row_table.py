@@ -32,7 +32,7 @@ class RowTable(Painted):
         height: 1fr;
         & > .row-table--header { text-style: bold; background: $panel; color: $foreground; }
         & > .row-table--cursor { background: $surface-lighten-2; }
-        &:focus > .row-table--cursor { background: $primary 60%; }
+        &:focus > .row-table--cursor { background: $primary-muted; }
         &:nocolor > .row-table--header { text-style: bold underline; }
         &:nocolor > .row-table--cursor { text-style: underline; }
         &:nocolor:focus > .row-table--cursor { text-style: reverse; }
@@ -68,7 +68,7 @@ class RowTable(Painted):
         column: str
 
     def __init__(
-        self, columns: Sequence[Column], glyphs: Glyphs, empty: str = "", *, id: str | None = None  # noqa: A002
+        self, columns: Sequence[Column], glyphs: Glyphs, empty: str = "asking the server", *, id: str | None = None  # noqa: A002
     ) -> None:  # fmt: skip
         super().__init__(id=id)
         self._columns = columns
