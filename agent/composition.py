@@ -5,6 +5,7 @@ command loads only what it needs.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import secrets
 import threading
@@ -106,6 +107,8 @@ def local_executor(
     """
     ground = make_ground(config)
     with contextlib.nullcontext() if locked else data_lock(config.data_dir):
+        if ground.affinity is not None:
+            os.sched_setaffinity(0, ground.affinity)  # the budget is found under it, and trials inherit it
         executor = make_executor(ground, NotServing(), None, lambda _: None, lambda _, text: on_progress(text))
         executor.open()
         try:
@@ -243,9 +246,14 @@ def _session(ground: Ground, identity: Identity) -> DeviceSession:
 
     state_dir, disk, config = ground.config.data_dir / "state", ground.disk, ground.config.link
     addresses = [Address(host, port, identity.mqtt.tls) for host, port in identity.broker_addresses(config)]
-    link = MqttLink(identity.account, addresses, config, ground.clock, random.Random())
+    clock = ground.clock
+
+    def seconds() -> int:
+        return clock.now_ms() // 1000
+
+    link = MqttLink(identity.account, addresses, config, clock, random.Random())
     return DeviceSession(
         link, identity.account, Outbox(state_dir / "outbox", disk, config.max_outbox_events),
-        Counter(CheckedFile(state_dir / "session", disk)), Counter(CheckedFile(state_dir / "events", disk)),
-        DoneCommands(CheckedFile(state_dir / "commands", disk)), ground.clock,
+        Counter(CheckedFile(state_dir / "session", disk), seconds),
+        Counter(CheckedFile(state_dir / "events", disk), seconds), DoneCommands(CheckedFile(state_dir / "commands", disk)), clock,
     )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 
 from edge_contracts._version import __version__
 
@@ -36,8 +35,7 @@ def parser() -> argparse.ArgumentParser:
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     common = common_options()
     for room in ROOMS:
-        if importlib.util.find_spec(room) is not None:
-            importlib.import_module(room).register(subparsers, common)
+        importlib.import_module(room).register(subparsers, common)
     return top
 
 

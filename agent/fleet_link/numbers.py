@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agent.checked_file import CheckedFile
 
 BLOCK = 16
 
 
 class Counter:
-    """Grows by one with each ``advance``; numbers are reserved on disk in blocks, a restart skips the rest of one."""
+    """Grows by one with each ``advance``; numbers are reserved on disk in blocks, a restart skips the rest of one.
 
-    def __init__(self, file: CheckedFile) -> None:
+    ``floor()`` is where counting begins when nothing is stored, so that a device whose data were lost is not taken for
+    its own past: the time of day in seconds grows faster than any number here.
+    """
+
+    def __init__(self, file: CheckedFile, floor: Callable[[], int]) -> None:
         self._file = file
+        self._floor = floor
         self._value: int | None = None
         self._reserved = 0
 
@@ -32,5 +39,5 @@ class Counter:
         return number
 
     def _stored(self) -> int:
-        text = (self._file.read() or b"0").decode("ascii", errors="replace")
-        return int(text) if text.isdigit() else 0
+        text = (self._file.read() or b"").decode("ascii", errors="replace")
+        return int(text) if text.isdigit() else self._floor()

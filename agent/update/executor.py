@@ -78,7 +78,10 @@ class Executor:
         for name, model in self._state.models.items() if was_cut else ():
             if model.deployment is not None and model.deployment.in_flight:
                 self._move(name, _cut_outcome(model.deployment, "the power was cut"))
-        self._save(transition.replace(self._state, clean=False))
+        # The server believes only what has a higher version. Each start begins at the time of day, so that versions
+        # told while the disk refused to keep them, or lost with a journal, are not told again; a wrong clock adds one.
+        version = max(self._state.version + 1, self._rooms.clock.now_ms())
+        self._save(transition.replace(self._state, clean=False, version=version))
         return self._state
 
     def submit(self, message: Message) -> None:

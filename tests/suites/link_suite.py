@@ -64,8 +64,8 @@ class Device:
         self.commands: list[Command] = []
         self.version = 1
         self.session = DeviceSession(
-            self.link, ACCOUNT, Outbox(folder / "outbox", disk, 50), Counter(CheckedFile(folder / "session", disk)),
-            Counter(CheckedFile(folder / "events", disk)), DoneCommands(CheckedFile(folder / "commands", disk)),
+            self.link, ACCOUNT, Outbox(folder / "outbox", disk, 50),
+            Counter(CheckedFile(folder / "session", disk), int), Counter(CheckedFile(folder / "events", disk), int), DoneCommands(CheckedFile(folder / "commands", disk)),
             SystemClock(),
         )  # fmt: skip
         self.session.load()

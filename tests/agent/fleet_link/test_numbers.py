@@ -20,7 +20,7 @@ def test_a_number_is_never_used_twice_over_restarts(uses: list[int]) -> None:
     with quick_folder() as folder:
         seen: list[int] = []
         for count in uses:
-            counter = Counter(CheckedFile(folder / "n", RealDisk()))
+            counter = Counter(CheckedFile(folder / "n", RealDisk()), int)
             seen += [counter.advance() for _ in range(count)]
         assert seen == sorted(set(seen))
 
@@ -29,10 +29,15 @@ def test_a_number_is_never_used_twice_over_restarts(uses: list[int]) -> None:
 def test_a_power_cut_repeats_no_number(tmp_path: Path, torn: str) -> None:
     seen: list[int] = []
     for cut_at in range(1, 8):
-        counter = Counter(CheckedFile(tmp_path / "n", CutDisk(cut_at, torn)))
+        counter = Counter(CheckedFile(tmp_path / "n", CutDisk(cut_at, torn)), int)
         with pytest.raises(PowerCut):
             use_up(counter, seen)
     assert seen == sorted(set(seen))
+
+
+def test_counting_begins_at_the_floor_when_nothing_is_stored(tmp_path: Path) -> None:
+    assert Counter(CheckedFile(tmp_path / "n", RealDisk()), lambda: 1000).advance() == 1001
+    assert Counter(CheckedFile(tmp_path / "n", RealDisk()), lambda: 500).advance() > 1001
 
 
 def use_up(counter: Counter, seen: list[int]) -> None:
