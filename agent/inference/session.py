@@ -17,11 +17,11 @@ from agent.errors import BackendError, ProviderFellBack
 from agent.inference.backend import Backend, BackendSession, Options
 from agent.inference.bundle_folder import BundleFolder
 from agent.inference.confinement import confine_threads
-from agent.inference.tensor_conversion import input_converter, output_converter
 from edge_contracts.bundle import Variant, VariantSpec
 from edge_contracts.errors import MalformedTensor
 from edge_contracts.golden import decode_goldens
 from edge_contracts.parity import to_array
+from edge_contracts.tensor_conversion import input_converter, output_converter
 from edge_contracts.tensor_signature import Signature, TensorSpec
 
 Array = NDArray[Any]

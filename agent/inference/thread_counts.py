@@ -6,13 +6,14 @@ from edge_contracts.capabilities import Capabilities
 
 
 def thread_counts(threads: int, device: Capabilities) -> list[int]:
-    """From 1 to ``threads``, the most promising first: all, the big cores, half, one.
+    """Distinct counts from 1 to ``threads``, the most promising first: all, the big cores, half, and one at the end.
 
     A big.LITTLE chip is often fastest on its strong cores alone, since every parallel section ends with its slowest
     thread; a small model is often fastest on one.
     """
-    counts = [threads, big_cores(device), threads // 2, 1]
-    return list(dict.fromkeys(count for count in counts if count is not None and 1 <= count <= threads))
+    counts = [threads, big_cores(device), threads // 2]
+    several = dict.fromkeys(count for count in counts if count is not None and 1 < count <= threads)
+    return [*several, 1]
 
 
 def big_cores(device: Capabilities) -> int | None:
