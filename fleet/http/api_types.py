@@ -181,7 +181,7 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     bundle: str
     version: str
     name: str | None = None
-    selector: Selector = Selector()
+    selector: Selector = msgspec.field(default_factory=Selector)
     waves: list[WavePolicy] = msgspec.field(default_factory=lambda: [WavePolicy()])
     tail: WavePolicy | None = None
     max_in_flight: int = 100

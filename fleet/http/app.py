@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Litestar, Response, get
 from litestar.datastructures import State
-from litestar.di import Provide
+from litestar.di import NamedDependency, Provide
 from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
@@ -16,7 +16,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from edge_contracts._version import __version__
 from fleet.errors import FleetError
 from fleet.http.api_types import Health
-from fleet.http.problems import fleet_problem, http_problem, unexpected_problem
+from fleet.http.problems import fleet_problem, http_problem, nested_problem, unexpected_problem
 from fleet.http.rooms import Rooms
 from fleet.http.routes import OPEN, BundleRoutes, DeviceRoutes, EnrolmentRoutes, RolloutRoutes, operator_only
 
@@ -24,12 +24,12 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
 @get("/healthz", opt=OPEN, sync_to_thread=True, summary="Whether the server serves, and what is degraded")
-def healthz(rooms: Rooms) -> Health:
+def healthz(rooms: NamedDependency[Rooms]) -> Health:
     return rooms.health()
 
 
 @get("/metrics", opt=OPEN, sync_to_thread=True, media_type="text/plain", summary="Prometheus metrics")
-def metrics(rooms: Rooms) -> Response[str]:
+def metrics(rooms: NamedDependency[Rooms]) -> Response[str]:
     return Response(rooms.metrics(), media_type="text/plain; version=0.0.4")
 
 
@@ -41,7 +41,8 @@ def make_app(rooms: Rooms, registry: Any) -> ASGIApp:
         dependencies={"rooms": Provide(lambda: rooms, sync_to_thread=False)},
         state=State({"rooms": rooms}),
         exception_handlers={
-            FleetError: fleet_problem, HTTPException: http_problem, Exception: unexpected_problem,
+            FleetError: fleet_problem, HTTPException: http_problem, RecursionError: nested_problem,
+            Exception: unexpected_problem,
         },
         request_max_body_size=MAX_BODY_BYTES,
         openapi_config=OpenAPIConfig(

@@ -44,6 +44,11 @@ def http_problem(_: Request[Any, Any, Any], error: HTTPException) -> Response[Pr
     return _problem(error.status_code, _line(error), dict(error.headers or {}))
 
 
+def nested_problem(_: Request[Any, Any, Any], __: RecursionError) -> Response[Problem]:
+    """A body made to exhaust the parser."""
+    return _problem(400, "the body is nested too deeply", {})
+
+
 def unexpected_problem(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     """A fault of ours: the trace goes to the log, the client gets one line."""
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)

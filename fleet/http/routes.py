@@ -6,7 +6,9 @@ from typing import Any
 
 from litestar import Controller, Request, delete, get, post
 from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
+from litestar.params import FromPath, JSONBody
 
 from edge_contracts.enrolment import EnrolRequest, EnrolResponse
 from fleet.domain.catalogue import RegisteredBundle
@@ -35,11 +37,11 @@ class EnrolmentRoutes(Controller):
     tags = ("enrolment",)
 
     @post("/enroll", opt=OPEN, status_code=200, sync_to_thread=True, summary="Join the fleet with a one-time token")
-    def enrol(self, data: EnrolRequest, rooms: Rooms) -> EnrolResponse:
+    def enrol(self, data: JSONBody[EnrolRequest], rooms: NamedDependency[Rooms]) -> EnrolResponse:
         return rooms.enrolment.enrol(data)
 
     @get("/enrolment-tokens", sync_to_thread=True, summary="Tokens, newest first")
-    def tokens(self, rooms: Rooms) -> api.TokenPage:
+    def tokens(self, rooms: NamedDependency[Rooms]) -> api.TokenPage:
         return api.TokenPage(
             items=[
                 api.TokenView(
@@ -50,7 +52,7 @@ class EnrolmentRoutes(Controller):
         )
 
     @post("/enrolment-tokens", sync_to_thread=True, summary="Make a token")
-    def create_token(self, data: api.TokenRequest, rooms: Rooms, request: Request[Any, Any, Any]) -> api.TokenCreated:
+    def create_token(self, data: JSONBody[api.TokenRequest], rooms: NamedDependency[Rooms], request: Request[Any, Any, Any]) -> api.TokenCreated:
         server = data.server or str(request.base_url).rstrip("/")
         stored, line = rooms.enrolment.create_token(
             server, uses=data.uses, expires_s=data.expires_s, site=data.site, labels=data.labels
@@ -58,7 +60,7 @@ class EnrolmentRoutes(Controller):
         return api.TokenCreated(id=stored.id, token=line, expires_ms=stored.expires_ms)
 
     @delete("/enrolment-tokens/{token:str}", sync_to_thread=True, summary="Withdraw a token")
-    def delete_token(self, token: str, rooms: Rooms) -> None:
+    def delete_token(self, token: FromPath[str], rooms: NamedDependency[Rooms]) -> None:
         rooms.enrolment.delete_token(token)
 
 
@@ -67,11 +69,11 @@ class DeviceRoutes(Controller):
     tags = ("devices",)
 
     @get("/", sync_to_thread=True, summary="All devices")
-    def devices(self, rooms: Rooms) -> api.DevicePage:
+    def devices(self, rooms: NamedDependency[Rooms]) -> api.DevicePage:
         return api.DevicePage(items=[device_view(records) for records in rooms.reading.devices()])
 
     @get("/{device:str}", sync_to_thread=True, summary="One device with its choices and events")
-    def device(self, device: str, rooms: Rooms) -> api.DeviceDetail:
+    def device(self, device: FromPath[str], rooms: NamedDependency[Rooms]) -> api.DeviceDetail:
         return device_detail(*rooms.reading.device(device))
 
 
@@ -80,11 +82,11 @@ class BundleRoutes(Controller):
     tags = ("bundles",)
 
     @get("/", sync_to_thread=True, summary="Registered bundles, newest first")
-    def bundles(self, rooms: Rooms) -> api.BundlePage:
+    def bundles(self, rooms: NamedDependency[Rooms]) -> api.BundlePage:
         return api.BundlePage(items=[_bundle_view(bundle) for bundle in rooms.bundles.all()])
 
     @post("/", sync_to_thread=True, summary="Register a bundle that was pushed under /v2")
-    def register(self, data: api.BundleRequest, rooms: Rooms) -> api.BundleView:
+    def register(self, data: JSONBody[api.BundleRequest], rooms: NamedDependency[Rooms]) -> api.BundleView:
         return _bundle_view(rooms.bundles.register(data.name, data.digest, allow_unsigned=data.allow_unsigned))
 
 
@@ -93,19 +95,19 @@ class RolloutRoutes(Controller):
     tags = ("rollouts",)
 
     @get("/", sync_to_thread=True, summary="Rollouts, newest first, without their devices")
-    def rollouts(self, rooms: Rooms) -> api.RolloutPage:
+    def rollouts(self, rooms: NamedDependency[Rooms]) -> api.RolloutPage:
         found = rooms.rollouts.all()
         return api.RolloutPage(items=[rollout_view(rollout, targets, devices=False) for rollout, targets in found])
 
     @post("/", sync_to_thread=True, summary="Create a rollout, and start it if asked")
-    def create(self, data: api.RolloutRequest, rooms: Rooms) -> api.RolloutView:
+    def create(self, data: JSONBody[api.RolloutRequest], rooms: NamedDependency[Rooms]) -> api.RolloutView:
         rollout = rooms.rollouts.create(draft(data))
         if data.start:
             rooms.rollouts.act(rollout.id, VERBS["start"], "started by the operator")
         return _view(rooms, rollout.id)
 
     @get("/{rollout:str}", sync_to_thread=True, summary="One rollout with its devices")
-    def rollout(self, rollout: str, rooms: Rooms) -> api.RolloutView:
+    def rollout(self, rollout: FromPath[str], rooms: NamedDependency[Rooms]) -> api.RolloutView:
         return _view(rooms, rollout)
 
     @post(
@@ -114,7 +116,7 @@ class RolloutRoutes(Controller):
         sync_to_thread=True,
         summary="start, pause, resume, abort, rollback",
     )
-    def act(self, rollout: str, verb: str, rooms: Rooms) -> api.RolloutView:
+    def act(self, rollout: FromPath[str], verb: FromPath[str], rooms: NamedDependency[Rooms]) -> api.RolloutView:
         if verb not in VERBS:
             raise NotFound("verb", verb)
         rooms.rollouts.act(rollout, VERBS[verb], f"{_PAST[verb]} by the operator")
@@ -124,7 +126,7 @@ class RolloutRoutes(Controller):
 _PAST = {"start": "started", "pause": "paused", "resume": "resumed", "abort": "aborted", "rollback": "rolled back"}
 
 
-def _view(rooms: Rooms, rollout: str) -> api.RolloutView:
+def _view(rooms: NamedDependency[Rooms], rollout: str) -> api.RolloutView:
     return rollout_view(*rooms.rollouts.get(rollout), rooms.reading.online())
 
 

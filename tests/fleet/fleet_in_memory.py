@@ -130,6 +130,11 @@ class FleetInMemory:
         """The network is gone; the broker publishes the will."""
         self.devices[name].connection.drop()  # type: ignore[attr-defined]
 
+    def lose(self, name: str) -> None:
+        """The network is gone and the server has heard of it."""
+        self.disconnect(name)
+        self.settle()
+
     def bundle(self, name: str, version: str, *, signed: bool = False) -> RegisteredBundle:
         record = RegisteredBundle(
             name=name, version=version, digest=digest_of(version), signed=signed, variants=["stub"], size_bytes=1,

@@ -115,6 +115,11 @@ class SimulatedDevice:
         active = _active(entry.attempted) if state is S.COMMITTED else entry.active
         self._set(model, msgspec.structs.replace(entry, state=state, reason=reason, active=active))
 
+    def serving(self, model: str) -> str | None:
+        """The version that serves."""
+        entry = self.models.get(model)
+        return entry.active.version if entry is not None and entry.active is not None else None
+
     def telemetry(self, model: str, latencies_ms: list[float], to_ms: int) -> None:
         sketch = LatencySketch()
         for value in latencies_ms:

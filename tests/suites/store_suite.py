@@ -50,7 +50,8 @@ RECORDS = {
     "targets": TARGET,
     "wishes": Wish(device="cam-1", model="digits", deployment="r1-1", version="1", digest="d", policy=Policy(soak_s=2)),
     "latencies": LatencyMinute(
-        device="cam-1", model="digits", digest="d", stage="total", minute_ms=60_000, version="1", sketch=SKETCH.to_data()
+        device="cam-1", model="digits", digest="d", stage="total", minute_ms=60_000, version="1",
+        sketch=SKETCH.to_data(),
     ),
     "events": DeviceEvent(device="cam-1", id="e1", at_ms=1, kind="k", text="t", facts={"n": 1, "f": 0.5, "s": None}),
 }  # fmt: skip
@@ -82,9 +83,8 @@ class StoreSuite:
             assert work.devices.get("cam-1") is None
 
     def test_an_error_in_a_block_rolls_back_and_passes_on(self, store: Store) -> None:
-        with pytest.raises(ZeroDivisionError), store.write() as work:
-            work.devices.save([DEVICE])
-            1 / 0  # noqa: B018
+        with pytest.raises(ZeroDivisionError):
+            fail_half_way(store)
         with store.write() as work:
             assert work.devices.find() == []
 
@@ -192,3 +192,9 @@ def save(store: Store, kind: str, *records: object) -> None:
     with store.write() as work:
         getattr(work, kind).save(list(records))
         work.commit()
+
+
+def fail_half_way(store: Store) -> None:
+    with store.write() as work:
+        work.devices.save([DEVICE])
+        raise ZeroDivisionError

@@ -12,7 +12,9 @@ ASKED = Target(rollout="r", device="d", deployment="r-1", wave=0, first_wave=0, 
                desired_version=5)  # fmt: skip
 
 
-def report(state: S, serving: str | None = None, *, deployment: str = "r-1", read: int | None = 5, **more: Any) -> Reported:
+def report(
+    state: S, serving: str | None = None, *, deployment: str = "r-1", read: int | None = 5, **more: Any
+) -> Reported:
     active = ActiveModel(version="1", digest=serving, variant="v", runtime="r", precision="p") if serving else None
     entry = ReportedModel(deployment=deployment, state=state, active=active, **more)
     return Reported(version=1, session=1, models={"digits": entry}, desired_version=read)

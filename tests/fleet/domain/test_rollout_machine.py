@@ -273,4 +273,3 @@ RolloutMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestNoInvariantIsViolated = RolloutMachine.TestCase
-
