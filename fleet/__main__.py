@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(args: object) -> int:
     from edge_contracts.errors import ContractError
-    from fleet.errors import ConfigurationError, FleetError, UnsignedBundle
+    from fleet.errors import BrokerBinaryMissing, ConfigurationError, FleetError, UnsignedBundle
 
     try:
         code: int = args.run(args)  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ def _run(args: object) -> int:
 
         print(red(f"mindfleet: {error}"), file=sys.stderr)
         return 1
-    except ConfigurationError as error:
+    except (ConfigurationError, BrokerBinaryMissing) as error:
         print(f"mindfleet: {error}", file=sys.stderr)
         return 2
     except (FleetError, ContractError) as error:

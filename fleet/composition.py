@@ -44,7 +44,7 @@ from fleet.services.wishes import Wishes
 from fleet.store.sql.unit_of_work import SqlStore
 
 _log = logging.getLogger(__name__)
-WATCH_S = 0.5
+WATCH_S = 0.2
 Connect = Callable[[Broker, Callable[[Incoming], None]], ServerLink]
 
 
@@ -156,11 +156,10 @@ class FleetServer:
         if effects.rollouts:
             self._ticker.wake()
 
-    def _reconnected(self) -> None:
+    def _reconnected(self) -> int:
         sent = self._wishes.publish_lagging()
-        if sent:
-            _log.info("%d devices are sent their wish again", sent)
         self._ticker.wake()
+        return sent
 
     def _health(self) -> Health:
         reasons = [] if self.connected else ["no connection to the MQTT broker: devices are not heard"]
@@ -191,7 +190,7 @@ class FleetServer:
 class _LinkWatch:
     """Calls ``on_connected`` each time the link has come up, so that what got lost meanwhile is sent again."""
 
-    def __init__(self, is_connected: Callable[[], bool], on_connected: Callable[[], None]) -> None:
+    def __init__(self, is_connected: Callable[[], bool], on_connected: Callable[[], int]) -> None:
         self._is_connected = is_connected
         self._on_connected = on_connected
         self._stopping = threading.Event()
@@ -205,15 +204,18 @@ class _LinkWatch:
         self._thread.join()
 
     def _run(self) -> None:
-        served = False
+        served, first = False, True
         while not self._stopping.wait(WATCH_S):
             connected = self._is_connected()
             if connected and not served:
                 try:
-                    self._on_connected()
+                    sent = self._on_connected()
                 except FleetError as error:
                     _log.warning("wishes are sent later: %s", error)
                     continue
+                if not first:
+                    _log.warning("the MQTT broker is back: recovered; %d devices are sent their wish again", sent)
+                first = False
             served = connected
 
 

@@ -52,7 +52,9 @@ class EnrolmentRoutes(Controller):
         )
 
     @post("/enrolment-tokens", sync_to_thread=True, summary="Make a token")
-    def create_token(self, data: JSONBody[api.TokenRequest], rooms: NamedDependency[Rooms], request: Request[Any, Any, Any]) -> api.TokenCreated:
+    def create_token(
+        self, data: JSONBody[api.TokenRequest], rooms: NamedDependency[Rooms], request: Request[Any, Any, Any]
+    ) -> api.TokenCreated:
         server = data.server or str(request.base_url).rstrip("/")
         stored, line = rooms.enrolment.create_token(
             server, uses=data.uses, expires_s=data.expires_s, site=data.site, labels=data.labels

@@ -105,9 +105,8 @@ def test_the_operators_token_is_made_once_and_only_its_owner_reads_it(tmp_path: 
 
 
 def test_a_data_folder_has_one_holder_at_a_time(tmp_path: Path) -> None:
-    with data_folder.held(tmp_path / "data"):
-        with pytest.raises(DataFolderLocked), data_folder.held(tmp_path / "data"):
-            pass
+    with data_folder.held(tmp_path / "data"), pytest.raises(DataFolderLocked), data_folder.held(tmp_path / "data"):
+        pass
     with data_folder.held(tmp_path / "data"):
         assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 

@@ -8,8 +8,8 @@ from fleet.domain.observation import observe
 from fleet.domain.rollout import Target, TargetKind
 
 NEW, OLD = "sha256:new", "sha256:old"
-ASKED = Target(rollout="r", device="d", deployment="r-1", wave=0, first_wave=0, state=S.QUEUED, asked_ms=1, changed_ms=1,
-               desired_version=5)  # fmt: skip
+ASKED = Target(rollout="r", device="d", deployment="r-1", wave=0, first_wave=0, state=S.QUEUED, asked_ms=1,
+               changed_ms=1, desired_version=5)  # fmt: skip
 
 
 def report(
@@ -74,7 +74,8 @@ def test_what_a_later_deployment_does_is_no_regression_of_this_one() -> None:
 
 def test_going_back_is_done_when_the_former_bundle_serves_and_the_wish_was_read() -> None:
     back = Target(rollout="r", device="d", deployment="r-1-back", wave=0, first_wave=0, kind=TargetKind.BACK,
-                  state=S.QUEUED, asked_ms=1, desired_version=6, previous=BundleRef(version="0", digest=OLD))  # fmt: skip
+                  state=S.QUEUED, asked_ms=1, desired_version=6,
+                  previous=BundleRef(version="0", digest=OLD))  # fmt: skip
     assert seen(back, report(S.COMMITTED, NEW)) is back
     assert seen(back, report(S.COMMITTED, NEW, read=6)).state is S.QUEUED
     assert seen(back, report(S.COMMITTED, OLD, read=6)).state is S.COMMITTED

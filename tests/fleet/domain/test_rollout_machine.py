@@ -222,7 +222,7 @@ class RolloutMachine(RuleBasedStateMachine):
             assert wanted[name] == (heard[-1].version if heard else 0)
 
     def teardown(self) -> None:
-        """Nothing hangs: once all are back and enough time has passed, every rollout has ended or waits for a person."""
+        """Nothing hangs: once all are back and time has passed, every rollout has ended or waits for a person."""
         if not hasattr(self, "fleet"):
             return
         self.store.commits_left = None

@@ -72,7 +72,8 @@ def test_a_settled_wave_below_its_success_threshold_has_failed_and_says_by_how_m
 
 
 @given(
-    st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.floats(0, 100), st.floats(0, 100), st.integers(0, 60),
+    st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.floats(0, 100), st.floats(0, 100),
+    st.integers(0, 60),
     st.sampled_from(Denominator),
 )  # fmt: skip
 def test_a_settled_wave_always_has_a_verdict(

@@ -143,7 +143,8 @@ def test_a_whole_bundle_is_pushed_and_pulled_by_digest_and_by_tag(ask: AsgiClien
 @pytest.mark.parametrize(
     ("body", "code"),
     [(b"<html>", "MANIFEST_INVALID"), (b"{}", "MANIFEST_INVALID"), (b"\xff", "MANIFEST_INVALID"),
-     (b'{"mediaType":"application/vnd.oci.image.index.v1+json"}', "MANIFEST_INVALID"), (b"[" * 9999, "MANIFEST_INVALID"),
+     (b'{"mediaType":"application/vnd.oci.image.index.v1+json"}', "MANIFEST_INVALID"),
+     (b"[" * 9999, "MANIFEST_INVALID"),
      (b'{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"x",'
       b'"digest":"sha256:../../../etc/passwd","size":1}]}', "DIGEST_INVALID"),
      (b" " * 5_000_000, "SIZE_INVALID")],

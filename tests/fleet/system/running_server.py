@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from fleet.client import FleetClient
+
 DEADLINE_S = 30.0
 
 
@@ -56,6 +58,10 @@ class RunningServer:
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = json.loads((self.data / "server.json").read_text())
         return facts
+
+    @property
+    def client(self) -> FleetClient:
+        return FleetClient(self.facts["url"], (self.data / "operator.token").read_text().strip())
 
     def run(self, *command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """A mindfleet command against this server."""

@@ -46,7 +46,7 @@ def devices(running: RunningServer, tmp_path: Path) -> Iterator[list[MqttDevice]
     made = [MqttDevice(token_file.read_text(), name) for name in ("one", "two")]
     for device in made:
         device.connect()
-    wait_until(lambda: [d["online"] for d in running.json("device", "list")] == [True, True])
+    wait_until(lambda: [device.online for device in running.client.devices()] == [True, True])
     yield made
     for device in made:
         device.close()
@@ -71,7 +71,7 @@ def test_a_good_bundle_reaches_every_device_and_a_bad_one_stops_at_the_first(
     push(running, tmp_path, "1.0.0")
     push(running, tmp_path, "2.0.0")
     rollout = roll_out(running, "1.0.0")
-    view = wait_until(lambda: (v := running.json("rollout", "status", "--watch", rollout)) and v)
+    view = running.json("rollout", "status", "--watch", rollout)
     assert view["state"] == "succeeded", view
     assert [wave["counts"]["succeeded"] for wave in view["waves"]] == [1, 1]
     assert all(device.downloaded_bytes > 0 for device in devices)
@@ -97,7 +97,7 @@ def test_a_server_killed_in_a_rollout_goes_on_where_it_was(
     push(running, tmp_path, "1.0.0")
     devices[0].plans["1.0.0"] = Plan.STOP_IN_TRIAL
     rollout = roll_out(running, "1.0.0")
-    wait_until(lambda: running.json("rollout", "status", rollout)["devices"][0]["state"] == "trial")
+    wait_until(lambda: running.client.rollout(rollout).devices[0].state == "trial")
     mqtt_port, http_port = running.facts["mqtt_port"], running.facts["url"].rpartition(":")[2]
     assert running.stop(signal.SIGKILL) == -signal.SIGKILL
     wait_until(lambda: _is_free(mqtt_port))
@@ -118,8 +118,11 @@ def test_a_broker_that_dies_is_said_once_and_nothing_is_lost(
     rollout = roll_out(running, "1.0.0")
     view = running.json("rollout", "status", "--watch", rollout)
     assert view["state"] == "succeeded", view
-    assert running.json("bundle", "list")[0]["version"] == "1.0.0"
+    assert running.client.bundles()[0].version == "1.0.0"
+    wait_until(lambda: "recovered" in running.text())
     text = running.text()
+    assert text.count("recovered") == 1
+    assert text.count("is started again") == 1
     assert text.count("no connection to the broker") <= 1
     assert "Traceback" not in text
 
