@@ -255,5 +255,6 @@ def _session(ground: Ground, identity: Identity) -> DeviceSession:
     return DeviceSession(
         link, identity.account, Outbox(state_dir / "outbox", disk, config.max_outbox_events),
         Counter(CheckedFile(state_dir / "session", disk), seconds),
-        Counter(CheckedFile(state_dir / "events", disk), seconds), DoneCommands(CheckedFile(state_dir / "commands", disk)), clock,
+        Counter(CheckedFile(state_dir / "events", disk), seconds),
+        DoneCommands(CheckedFile(state_dir / "commands", disk)), clock,
     )  # fmt: skip

@@ -63,11 +63,11 @@ class Device:
         self.desired: list[Desired] = []
         self.commands: list[Command] = []
         self.version = 1
-        self.session = DeviceSession(
-            self.link, ACCOUNT, Outbox(folder / "outbox", disk, 50),
-            Counter(CheckedFile(folder / "session", disk), int), Counter(CheckedFile(folder / "events", disk), int), DoneCommands(CheckedFile(folder / "commands", disk)),
-            SystemClock(),
-        )  # fmt: skip
+        outbox = Outbox(folder / "outbox", disk, 50)
+        sessions = Counter(CheckedFile(folder / "session", disk), int)
+        events = Counter(CheckedFile(folder / "events", disk), int)
+        done = DoneCommands(CheckedFile(folder / "commands", disk))
+        self.session = DeviceSession(self.link, ACCOUNT, outbox, sessions, events, done, SystemClock())
         self.session.load()
 
     def start(self) -> None:
