@@ -12,6 +12,7 @@ from typing import Any
 from agent.errors import BackendError, RuntimeMissing
 from agent.inference.backends.tflite import installed_module
 from agent.inference.foreign_errors import translated
+from agent.inference.quiet_runtime import silence
 from edge_contracts.tensor_signature import DTYPE_OF_NUMPY, Signature, TensorSpec
 
 ONNX_DTYPES = {
@@ -41,6 +42,7 @@ def read_precision(file: Path, runtime: str) -> str:
 
 
 def _onnx(file: Path) -> Signature:
+    silence()
     try:
         import onnxruntime
     except ModuleNotFoundError as error:

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def _request(args: argparse.Namespace, folder: BundleFolder) -> SelectionRequest:
     from agent.selection.request import SelectionRequest
 
-    device = _device()
+    device = _device(args)
     drop = folder.bundle.spec.gate.max_drop if args.max_drop is None else args.max_drop
     return SelectionRequest(
         folder=folder, device=device, budget_cpus=device.cpu.budget_cpus or 1.0, affinity=_affinity(args.cpus),
@@ -108,12 +108,11 @@ def _folder(args: argparse.Namespace, scratch: Path) -> BundleFolder:
     return lay_out(archive, scratch / "bundle")
 
 
-def _device() -> Capabilities:
-    from agent.hardware.probe import probe
-    from agent.hardware.sysfs import this_machine
-    from agent.inference.registry import runtime_facts
+def _device(args: argparse.Namespace) -> Capabilities:
+    from agent.config import load_config
+    from agent.device_facts import DeviceFacts
 
-    return probe(this_machine(), runtime_facts())
+    return DeviceFacts(load_config(args, os.environ).data_dir)()
 
 
 def _affinity(cpus: str | None) -> frozenset[int] | None:

@@ -22,6 +22,7 @@ from agent.errors import BackendError, ProviderFellBack, RuntimeMissing
 from agent.inference.backend import Array, BackendSession, Options
 from agent.inference.foreign_errors import translated
 from agent.inference.option_reading import check_options
+from agent.inference.quiet_runtime import silence
 from agent.inference.text_tensors import to_bytes, to_text
 from agent.inference.thread_counts import thread_counts
 from edge_contracts.bundle import VariantSpec
@@ -67,6 +68,7 @@ class OnnxRuntimeBackend:
         """Imports onnxruntime here; the targets are those of the providers that this build has."""
         if importlib.util.find_spec("onnxruntime") is None:
             return RuntimeFact(name=self.name, status=RuntimeStatus.MISSING.value, detail="not installed")
+        silence()
         try:
             with translated(self.name, "be imported"):
                 import onnxruntime
@@ -104,6 +106,7 @@ class OnnxRuntimeBackend:
     def open(self, folder: Path, variant: VariantSpec, options: Options) -> BackendSession:
         """Raises RuntimeMissing, ProviderFellBack (the build lacks the provider, or it takes no node), BackendError."""
         check_options(self.name, options, _OPTIONS)
+        silence()
         try:
             import onnxruntime
         except ModuleNotFoundError as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +118,11 @@ class TestTflite(BackendSuite):
     def test_an_unknown_provider_is_named(self, backend: Backend, folder: BundleFolder) -> None:
         with pytest.raises(BackendError, match="dsp"):
             open_session(backend, folder, folder.bundle.variants[0], {"provider": "dsp", "threads": 1})
+
+
+def test_onnx_runtime_opens_no_telemetry_session(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    environ = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
+    argv = [sys.executable, "-m", "agent.inference.import_probe", "onnxruntime"]
+    subprocess.run(argv, env={**environ, "TMPDIR": str(tmp_path)}, check=True, capture_output=True, timeout=60)
+    assert list(tmp_path.iterdir()) == []
