@@ -7,7 +7,8 @@ device sends at most a few hundred bytes a minute. Merging adds counts: exact, i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -34,6 +35,12 @@ class LatencySketch:
         bucket = _bucket(latency_us)
         self._counts[bucket] = self._counts.get(bucket, 0) + count
         self._sum_us += latency_us * count
+
+    def add_all(self, latencies_us: Sequence[float]) -> None:
+        """Count many; the same as ``add`` for each, at a fraction of the cost."""
+        for bucket, count in Counter(map(_bucket, latencies_us)).items():
+            self._counts[bucket] = self._counts.get(bucket, 0) + count
+        self._sum_us += sum(latencies_us)
 
     @property
     def count(self) -> int:

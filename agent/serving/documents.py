@@ -61,7 +61,7 @@ def model_configuration(live: LiveModel, variant: VariantSpec, max_batch: int) -
 def model_statistics(live: LiveModel) -> dict[str, Any]:
     """One entry of ``GET /v2/models/NAME/stats``; durations in nanoseconds, as Triton has them."""
     statistics = live.statistics
-    done = statistics.successes
+    total_us, done = statistics.total_us, statistics.successes
     return {
         "name": statistics.name,
         "version": statistics.version,
@@ -69,12 +69,12 @@ def model_statistics(live: LiveModel) -> dict[str, Any]:
         "inference_count": statistics.rows,
         "execution_count": round(statistics.executions),
         "inference_stats": {
-            "success": _duration(done, statistics.total_us["total"]),
+            "success": _duration(done, total_us["total"]),
             "fail": _duration(statistics.failures, statistics.failed_us),
-            "queue": _duration(done, statistics.total_us["queue"]),
-            "compute_input": _duration(done, statistics.total_us["input"]),
-            "compute_infer": _duration(done, statistics.total_us["infer"]),
-            "compute_output": _duration(done, statistics.total_us["output"]),
+            "queue": _duration(done, total_us["queue"]),
+            "compute_input": _duration(done, total_us["input"]),
+            "compute_infer": _duration(done, total_us["infer"]),
+            "compute_output": _duration(done, total_us["output"]),
         },
         "batch_stats": [],
     }

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from agent.errors import RequestRefused
 from agent.serving.body import Body
+from agent.serving.routes import Target
 
 JSON = b"application/json"
 BINARY = b"application/octet-stream"
@@ -31,11 +32,11 @@ class Connection(Protocol):
         """Send ``answer`` when the exchanges before it on this connection are answered."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Exchange:
     """``headers`` maps lower-case names to values. ``arrived_ns``: CLOCK_MONOTONIC when the body was complete.
 
-    ``is_gone``: the client has left; an answer would go nowhere.
+    ``target``: what the path stands for, once admitted. ``is_gone``: the client has left; an answer would go nowhere.
     """
 
     connection: Connection
@@ -44,6 +45,7 @@ class Exchange:
     headers: dict[bytes, bytes]
     keep_alive: bool = True
     body: Body | None = None
+    target: Target | None = None
     arrived_ns: int = 0
     is_gone: bool = False
     ready_answer: Answer | None = field(default=None, repr=False)

@@ -74,6 +74,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def __init__(self, service: HttpService) -> None:
         self._service = service
+        self._application = service.application
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._parser = httptools.HttpRequestParser(self)
@@ -227,12 +228,12 @@ class HttpConnection(asyncio.BufferedProtocol):
             length = None
         self._content_length = int(length) if length is not None and length.isdigit() else None
         try:
-            self._body = exchange.body = self._service.application.admit(exchange, self._content_length)
+            self._body = exchange.body = self._application.admit(exchange, self._content_length)
         except RequestRefused as error:
             expects = b"expect" in headers or b"transfer-encoding" in headers
             if expects or (self._content_length or 0) > _SMALL_REST_BYTES:
                 raise  # the body is not worth reading: answer and close
-            exchange.ready_answer = self._service.application.refusal(error)
+            exchange.ready_answer = self._application.refusal(error)
             self._is_discarding = True
         else:
             is_alone = self._at_work is None and not self._waiting
@@ -274,9 +275,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                 continue
             try:
                 self._unpack(exchange)
-                self._service.application.handle(exchange)
+                self._application.handle(exchange)
             except RequestRefused as error:
-                exchange.answer(self._service.application.refusal(error))
+                exchange.answer(self._application.refusal(error))
         if self._is_paused_reading and len(self._waiting) < _MAX_WAITING and self._closing_since_s is None:
             self._is_paused_reading = False
             self._transport.resume_reading()
@@ -318,7 +319,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if exchange is not None:
             exchange.release()
         refused = Exchange(self, method, b"", {}, keep_alive=False)
-        refused.ready_answer = self._service.application.refusal(error)
+        refused.ready_answer = self._application.refusal(error)
         self._body, self._raw_left = None, 0
         self._is_discarding = True
         self._parser = _Discard()

@@ -26,7 +26,7 @@ _TYPECODE = {
     "INT64": "q", "FP32": "f", "FP64": "d",
 }  # fmt: skip
 _ELEMENT: dict[str, type] = {"BOOL": bool, BYTES: str, "FP32": float, "FP64": float}
-_FP32_INFINITIES = (b"\x00\x00\x80\x7f", b"\x00\x00\x80\xff")
+_PLUS_INFINITY, _MINUS_INFINITY = b"\x00\x00\x80\x7f", b"\x00\x00\x80\xff"
 _BLANKS = b" \t\r\n"
 
 
@@ -35,12 +35,23 @@ def has_json_form(dtype: str) -> bool:
     return dtype == BYTES or dtype in _TYPECODE
 
 
-def tensor_bytes(name: str, dtype: str, shape: Sequence[int], text: bytes | memoryview) -> bytes:
-    """The raw bytes of a tensor whose JSON ``data`` is ``text``. Raises MalformedTensor naming the tensor."""
+def json_element(dtype: str) -> type:
+    """The Python type of an element of ``dtype`` in JSON."""
+    return _ELEMENT.get(dtype, int)
+
+
+def text_bytes(name: str, dtype: str, shape: Sequence[int], text: bytes | memoryview) -> bytes:
+    """The raw bytes of a tensor whose JSON ``data``, flat or nested, is ``text``. Raises MalformedTensor."""
     if not has_json_form(dtype):
         raise MalformedTensor(name, f"{dtype} has no JSON form: send it in binary (parameters.binary_data_size)")
-    element = _ELEMENT.get(dtype, int)
-    values = _flat_values(name, element, shape, text)
+    return flat_bytes(name, dtype, shape, _flat_values(name, json_element(dtype), shape, text))
+
+
+def flat_bytes(name: str, dtype: str, shape: Sequence[int], values: list[Any]) -> bytes:
+    """The raw bytes of a tensor whose flat values, all of type ``json_element(dtype)``, are these.
+
+    Raises MalformedTensor naming the tensor: their number does not fit the shape, or one is out of range.
+    """
     count = element_count(name, shape)
     if len(values) != count:
         raise MalformedTensor(name, f"expected {count} values for shape {list(shape)}, got {len(values)}")
@@ -122,19 +133,14 @@ def _packed(name: str, dtype: str, values: list[Any]) -> bytes:
     if sys.byteorder == "big":
         packed.byteswap()
     data = packed.tobytes()
-    if dtype == "FP32" and any(_holds(data, pattern) for pattern in _FP32_INFINITIES):
+    if dtype == "FP32" and (_PLUS_INFINITY in data or _MINUS_INFINITY in data) and _has_infinity(data):
         raise MalformedTensor(name, "data: a number is out of the range of FP32")
     return data
 
 
-def _holds(data: bytes, pattern: bytes) -> bool:
-    """Whether a 4-byte pattern stands at a multiple of four."""
-    at = data.find(pattern)
-    while at >= 0:
-        if at % 4 == 0:
-            return True
-        at = data.find(pattern, at + 1)
-    return False
+def _has_infinity(data: bytes) -> bool:
+    """Whether an infinity stands at a multiple of four; the pattern may also lie across two numbers."""
+    return any(math.isinf(value) for value in memoryview(_native("FP32", data)).cast("f"))
 
 
 def _native(dtype: str, data: bytes | memoryview) -> bytes | memoryview:

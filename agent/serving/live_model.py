@@ -21,7 +21,7 @@ from agent.serving.control import Loaded, ModelState, ServedModel, ServingOption
 from agent.serving.engine_wire import Answer, Failure, Run, RunTogether
 from agent.serving.exchange import BINARY, JSON, Exchange
 from agent.serving.exchange import Answer as HttpAnswer
-from agent.serving.protocol import InferenceRequest
+from agent.serving.protocol import InferenceRequest, RequestParser
 from agent.serving.responses import format_answer, format_error
 from agent.serving.statistics import ModelStatistics
 from edge_contracts.inference_wire import Tensor
@@ -49,7 +49,7 @@ class Channel(Protocol):
         """Let the engine free the model."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Pending:
     """A parsed request on its way. ``shared``: slots of request memory beside the body's own."""
 
@@ -79,6 +79,7 @@ class LiveModel:
     ) -> None:  # fmt: skip
         self.served = served
         self.signature = signature
+        self.parser = RequestParser(signature, max_json_bytes=options.max_json_bytes)
         self.session = session
         self.statistics = statistics
         self.loaded: Loaded | None = None

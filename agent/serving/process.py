@@ -280,7 +280,7 @@ class ServerProcess:
                 continue
             try:
                 self._on_event(event)
-            except Exception:  # the receiver supervises; its failure over one event must not silence the next
+            except Exception:  # noqa: BLE001 - one event that its receiver fails over must not silence the next
                 _log.exception("event %s could not be handled: %s", event.kind, event.text)
 
 

@@ -2,7 +2,7 @@
 
 A request is JSON, or, with ``Inference-Header-Content-Length``, a JSON header of that length followed by the raw bytes
 of every tensor that carries ``parameters.binary_data_size``, in the header's order; both forms may be mixed. Whatever
-the bytes are, the outcome is an InferenceRequest or RequestRefused with status 400 and a line that names the input.
+the bytes are, the outcome is an InferenceRequest or RequestRefused with a line that names the input.
 
 Sources: https://github.com/kserve/open-inference-protocol (specification/protocol/inference_rest.md) and
 https://github.com/triton-inference-server/server (docs/protocol/extension_binary_data.md).
@@ -10,6 +10,7 @@ https://github.com/triton-inference-server/server (docs/protocol/extension_binar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,10 @@ from typing import Any
 import msgspec
 
 from agent.errors import RequestRefused
-from agent.serving.json_tensors import has_json_form, tensor_bytes
+from agent.serving.json_tensors import flat_bytes, has_json_form, json_element, text_bytes
 from edge_contracts.errors import MalformedTensor
 from edge_contracts.inference_wire import Tensor, check_tensor
-from edge_contracts.tensor_signature import BYTES, Signature, TensorSpec
+from edge_contracts.tensor_signature import Signature, TensorSpec
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
 """JSON of a request beyond this is refused: a number costs up to 32 bytes while it is parsed, in binary none."""
@@ -28,10 +29,11 @@ MAX_JSON_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class WantedOutput:
-    """An output the client asked for. ``binary``: as raw bytes after the JSON header instead of within it."""
+    """An output the client asked for, at ``index`` of the signature. ``binary``: as raw bytes after the JSON header."""
 
     name: str
     binary: bool
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,30 +52,31 @@ class InferenceRequest:
     takes_binary: bool
 
 
-_ABSENT = msgspec.Raw(b"")
-
-
-class _Input(msgspec.Struct):
-    name: str
-    shape: list[int]
-    datatype: str
-    parameters: dict[str, Any] | None = None
-    data: msgspec.Raw = _ABSENT
-
-
 class _Output(msgspec.Struct):
     name: str
     parameters: dict[str, Any] | None = None
 
 
-class _Request(msgspec.Struct):
-    inputs: list[_Input]
-    id: str = ""
-    parameters: dict[str, Any] | None = None
-    outputs: list[_Output] | None = None
+def _request_type(data: Any, absent: Any) -> type:
+    """The JSON of a request whose ``data`` is decoded as ``data``."""
+    entry = msgspec.defstruct(
+        "Input",
+        [("name", str), ("shape", list[int]), ("datatype", str), ("parameters", dict[str, Any] | None, None),
+         ("data", data, absent)],
+    )  # fmt: skip
+    return msgspec.defstruct(
+        "Request",
+        [("inputs", list[entry]), ("id", str, ""), ("parameters", dict[str, Any] | None, None),  # type: ignore[valid-type]
+         ("outputs", list[_Output] | None, None)],
+    )  # fmt: skip
 
 
-_DECODER = msgspec.json.Decoder(_Request)
+_ANY_FORM: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_request_type(msgspec.Raw, msgspec.Raw(b"")))
+_FLAT_FORM: dict[type, msgspec.json.Decoder[Any]] = {
+    element: msgspec.json.Decoder(_request_type(list[element] | None, None))  # type: ignore[valid-type]
+    for element in (float, int, bool, str)
+}
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 
 
 def header_length(value: bytes | None, body_length: int) -> int | None:
@@ -90,45 +93,124 @@ def header_length(value: bytes | None, body_length: int) -> int | None:
     return int(value)
 
 
-def parse_request(
-    body: bytes | memoryview, length: int | None, signature: Signature, *, max_json_bytes: int = MAX_JSON_BYTES
-) -> InferenceRequest:
-    """Parse a body whose JSON header has ``length`` bytes (None: all is JSON). Raises RequestRefused (400, 413)."""
-    view = memoryview(body)
-    text = view if length is None else view[:length]
-    if len(text) > max_json_bytes:
-        raise RequestRefused(413, f"{len(text)} bytes of JSON; at most {max_json_bytes}: send large tensors in binary")
-    request = _decode(text, length)
-    binary = _Reader(view, len(text))
-    tensors, offsets = _tensors(request.inputs, signature, binary)
-    if binary.left:
-        raise RequestRefused(400, f"{binary.left} bytes after the last binary input; {_expected(signature)}")
-    outputs, asked_binary = _wanted(request, signature)
-    return InferenceRequest(request.id, tensors, offsets, outputs, asked_binary or binary.was_used)
+class RequestParser:
+    """Parses requests to one model; what follows from its signature is worked out once.
 
+    Flat JSON data is decoded in one pass where all inputs have the same kind of element; whatever that pass does not
+    take is decoded again, with nested data allowed and with messages that name what is wrong.
+    """
 
-def _decode(text: memoryview, length: int | None) -> _Request:
-    try:
-        return _DECODER.decode(text)
-    except msgspec.ValidationError as error:
-        raise RequestRefused(400, f"request: {error}") from error
-    except RecursionError as error:
-        raise RequestRefused(400, "request: JSON is nested too deeply") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-        hint = "" if length is not None else (
-            "; a body with binary tensors needs the header Inference-Header-Content-Length"
-        )  # fmt: skip
-        raise RequestRefused(400, f"request: not valid JSON: {error}{hint}") from error
+    def __init__(self, signature: Signature, *, max_json_bytes: int = MAX_JSON_BYTES) -> None:
+        self._signature = signature
+        self._max_json_bytes = max_json_bytes
+        self._specs = {spec.name: spec for spec in signature.inputs}
+        self._names = [spec.name for spec in signature.inputs]
+        kinds = {json_element(spec.dtype) for spec in signature.inputs if has_json_form(spec.dtype)}
+        self._flat = _FLAT_FORM[kinds.pop()] if len(kinds) == 1 else None
+        symbols = Counter(dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str))
+        self._shares_symbols = any(count > 1 for count in symbols.values())
+        self._all_outputs = {
+            binary: [WantedOutput(spec.name, binary, index) for index, spec in enumerate(signature.outputs)]
+            for binary in (False, True)
+        }
+        self._output_indices = {spec.name: index for index, spec in enumerate(signature.outputs)}
+
+    def parse(self, body: bytes | memoryview, length: int | None) -> InferenceRequest:
+        """Parse a body whose JSON header has ``length`` bytes (None: all is JSON). Raises RequestRefused (400, 413)."""
+        view = memoryview(body)
+        text = view if length is None else view[:length]
+        if len(text) > self._max_json_bytes:
+            raise RequestRefused(
+                413, f"{len(text)} bytes of JSON; at most {self._max_json_bytes}: send large tensors in binary"
+            )
+        request = self._decoded(text, has_length=length is not None)
+        binary = _Reader(view, len(text))
+        tensors = self._tensors(request.inputs, binary)
+        if binary.left:
+            raise RequestRefused(400, f"{binary.left} bytes after the last binary input; {self._expected()}")
+        outputs, asked_binary = self._wanted(request)
+        offsets = [binary.starts.get(name) for name in self._names]
+        return InferenceRequest(request.id, tensors, offsets, outputs, asked_binary or bool(binary.starts))
+
+    def _decoded(self, text: memoryview, *, has_length: bool) -> Any:
+        if self._flat is not None:
+            try:
+                return self._flat.decode(text)
+            except _UNREADABLE:
+                pass  # nested, of another kind, or broken: the second pass tells
+        try:
+            return _ANY_FORM.decode(text)
+        except msgspec.ValidationError as error:
+            raise RequestRefused(400, f"request: {error}") from error
+        except RecursionError as error:
+            raise RequestRefused(400, "request: JSON is nested too deeply") from error
+        except _UNREADABLE as error:
+            hint = "; a body with binary tensors needs the header Inference-Header-Content-Length"
+            raise RequestRefused(400, f"request: not valid JSON: {error}{'' if has_length else hint}") from error
+
+    def _tensors(self, entries: Sequence[Any], binary: _Reader) -> list[Tensor]:
+        found: dict[str, Tensor] = {}
+        for entry in entries:
+            spec = self._specs.get(entry.name)
+            if spec is None:
+                raise RequestRefused(400, f"unknown input {entry.name[:80]!r}; {self._expected()}")
+            if entry.name in found:
+                raise RequestRefused(400, f"input {entry.name!r} is given twice; {self._expected()}")
+            try:
+                found[entry.name] = _tensor(entry, spec, binary)
+            except MalformedTensor as error:
+                raise RequestRefused(400, f"input {spec.name!r}: {error.reason}; {self._expected()}") from error
+        if len(found) < len(self._names):
+            missing = next(name for name in self._names if name not in found)
+            raise RequestRefused(400, f"input {missing!r} is missing; {self._expected()}")
+        tensors = [found[name] for name in self._names]
+        if self._shares_symbols:
+            self._check_symbols(tensors)
+        return tensors
+
+    def _check_symbols(self, tensors: Sequence[Tensor]) -> None:
+        """Equal names of symbolic dimensions mean equal sizes within one request."""
+        sizes: dict[str, tuple[int, str]] = {}
+        for tensor, spec in zip(tensors, self._signature.inputs, strict=True):
+            for size, dim in zip(tensor.shape, spec.shape, strict=True):
+                if not isinstance(dim, str):
+                    continue
+                known, where = sizes.setdefault(dim, (size, spec.name))
+                if known != size:
+                    raise RequestRefused(400, f"dimension {dim!r} is {known} in input {where!r} and {size} in input "
+                                         f"{spec.name!r}; {self._expected()}")  # fmt: skip
+
+    def _wanted(self, request: Any) -> tuple[list[WantedOutput], bool]:
+        default = bool(request.parameters and request.parameters.get("binary_data_output", False))
+        if not request.outputs:
+            return self._all_outputs[default], default
+        wanted: list[WantedOutput] = []
+        for entry in request.outputs:
+            index = self._output_indices.get(entry.name)
+            if index is None:
+                known = ", ".join(_described(spec) for spec in self._signature.outputs)
+                raise RequestRefused(400, f"unknown output {entry.name[:80]!r}; outputs are: {known}")
+            if any(output.name == entry.name for output in wanted):
+                raise RequestRefused(400, f"output {entry.name!r} is asked for twice")
+            parameters = entry.parameters or {}
+            for unsupported in ("classification", "shared_memory_region"):
+                if parameters.get(unsupported):
+                    raise RequestRefused(400, f"output {entry.name!r}: {unsupported} is not supported")
+            wanted.append(WantedOutput(entry.name, bool(parameters.get("binary_data", default)), index))
+        return wanted, any(output.binary for output in wanted)
+
+    def _expected(self) -> str:
+        inputs = ", ".join(_described(spec) for spec in self._signature.inputs)
+        return f"expected inputs: {inputs}" if inputs else "this model takes no inputs"
 
 
 class _Reader:
-    """Takes the binary tensors off the end of the body, in order."""
+    """Takes the binary tensors off the end of the body, in order. ``starts``: where each began."""
 
     def __init__(self, view: memoryview, begin: int) -> None:
         self._view = view
         self._at = begin
         self.starts: dict[str, int] = {}
-        self.was_used = False
 
     @property
     def left(self) -> int:
@@ -139,92 +221,49 @@ class _Reader:
             raise MalformedTensor(name, f"binary_data_size {str(size)[:40]!r} is not a number of bytes")
         if size > self.left:
             raise MalformedTensor(name, f"binary_data_size {size}, but only {self.left} bytes follow the JSON header")
-        self.was_used = True
         self.starts[name] = self._at
         self._at += size
         return self._view[self._at - size : self._at]
 
 
-def _tensors(entries: Sequence[_Input], signature: Signature, binary: _Reader) -> tuple[list[Tensor], list[int | None]]:
-    found: dict[str, Tensor] = {}
-    for entry in entries:
-        spec = signature.input(entry.name)
-        if spec is None:
-            raise RequestRefused(400, f"unknown input {entry.name[:80]!r}; {_expected(signature)}")
-        if entry.name in found:
-            raise RequestRefused(400, f"input {entry.name!r} is given twice; {_expected(signature)}")
-        try:
-            found[entry.name] = _tensor(entry, spec, binary)
-        except MalformedTensor as error:
-            raise RequestRefused(400, f"input {spec.name!r}: {error.reason}; {_expected(signature)}") from error
-    missing = [spec.name for spec in signature.inputs if spec.name not in found]
-    if missing:
-        raise RequestRefused(400, f"input {missing[0]!r} is missing; {_expected(signature)}")
-    tensors = [found[spec.name] for spec in signature.inputs]
-    _check_symbols(tensors, signature)
-    return tensors, [binary.starts.get(spec.name) for spec in signature.inputs]
-
-
-def _tensor(entry: _Input, spec: TensorSpec, binary: _Reader) -> Tensor:
-    if entry.datatype != spec.dtype:
-        raise MalformedTensor(spec.name, f"datatype is {entry.datatype[:20]!r}, expected {spec.dtype}")
-    if not spec.accepts(entry.shape) or any(size < 0 for size in entry.shape):
-        raise MalformedTensor(spec.name, f"shape is {_shown(entry.shape)}, expected {_dims(spec)}")
-    parameters = entry.parameters or {}
-    if "shared_memory_region" in parameters:
-        raise MalformedTensor(spec.name, "shared memory regions are not supported: send the data in the request")
-    size = parameters.get("binary_data_size")
-    text = memoryview(entry.data)
-    has_data = len(text) > 0 and bytes(text[:5]) != b"null"
+def _tensor(entry: Any, spec: TensorSpec, binary: _Reader) -> Tensor:
+    shape, name, dtype = entry.shape, spec.name, spec.dtype
+    if entry.datatype != dtype:
+        raise MalformedTensor(name, f"datatype is {entry.datatype[:20]!r}, expected {dtype}")
+    if not _fits(shape, spec.shape):
+        raise MalformedTensor(name, f"shape is {_shown(shape)}, expected {_dims(spec)}")
+    size = None
+    if entry.parameters:
+        size = entry.parameters.get("binary_data_size")
+        if "shared_memory_region" in entry.parameters:
+            raise MalformedTensor(name, "shared memory regions are not supported: send the data in the request")
+    data = entry.data
+    text = memoryview(data) if isinstance(data, msgspec.Raw) else None
+    is_absent = data is None or (text is not None and bytes(text[:5]) in (b"", b"null"))
     if size is not None:
-        if has_data:
-            raise MalformedTensor(spec.name, "has both data and binary_data_size")
-        data: bytes | memoryview = binary.take(spec.name, size)
-        return check_tensor(Tensor(spec.name, spec.dtype, tuple(entry.shape), data))
-    if not has_data:
-        raise MalformedTensor(spec.name, "has neither data nor parameters.binary_data_size")
-    return Tensor(spec.name, spec.dtype, tuple(entry.shape), tensor_bytes(spec.name, spec.dtype, entry.shape, text))
+        if not is_absent:
+            raise MalformedTensor(name, "has both data and binary_data_size")
+        return check_tensor(Tensor(name, dtype, tuple(shape), binary.take(name, size)))
+    if is_absent:
+        raise MalformedTensor(name, "has neither data nor parameters.binary_data_size")
+    if text is not None:
+        return Tensor(name, dtype, tuple(shape), text_bytes(name, dtype, shape, text))
+    if not has_json_form(dtype):
+        raise MalformedTensor(name, f"{dtype} has no JSON form: send it in binary (parameters.binary_data_size)")
+    return Tensor(name, dtype, tuple(shape), flat_bytes(name, dtype, shape, data))
 
 
-def _check_symbols(tensors: Sequence[Tensor], signature: Signature) -> None:
-    """Equal names of symbolic dimensions mean equal sizes within one request."""
-    sizes: dict[str, tuple[int, str]] = {}
-    for tensor, spec in zip(tensors, signature.inputs, strict=True):
-        for size, dim in zip(tensor.shape, spec.shape, strict=True):
-            if not isinstance(dim, str):
-                continue
-            known, where = sizes.setdefault(dim, (size, spec.name))
-            if known != size:
-                raise RequestRefused(400, f"dimension {dim!r} is {known} in input {where!r} and {size} in input "
-                                     f"{spec.name!r}; {_expected(signature)}")  # fmt: skip
-
-
-def _wanted(request: _Request, signature: Signature) -> tuple[list[WantedOutput], bool]:
-    default = bool((request.parameters or {}).get("binary_data_output", False))
-    if not request.outputs:
-        return [WantedOutput(spec.name, default) for spec in signature.outputs], default
-    wanted: list[WantedOutput] = []
-    for entry in request.outputs:
-        if signature.output(entry.name) is None:
-            known = ", ".join(_described(spec) for spec in signature.outputs)
-            raise RequestRefused(400, f"unknown output {entry.name[:80]!r}; outputs are: {known}")
-        if any(output.name == entry.name for output in wanted):
-            raise RequestRefused(400, f"output {entry.name!r} is asked for twice")
-        parameters = entry.parameters or {}
-        for unsupported in ("classification", "shared_memory_region"):
-            if parameters.get(unsupported):
-                raise RequestRefused(400, f"output {entry.name!r}: {unsupported} is not supported")
-        wanted.append(WantedOutput(entry.name, bool(parameters.get("binary_data", default))))
-    return wanted, any(output.binary for output in wanted)
-
-
-def _expected(signature: Signature) -> str:
-    inputs = ", ".join(_described(spec) for spec in signature.inputs)
-    return f"expected inputs: {inputs}" if inputs else "this model takes no inputs"
+def _fits(shape: Sequence[int], dims: Sequence[int | str]) -> bool:
+    if len(shape) != len(dims):
+        return False
+    for size, dim in zip(shape, dims, strict=True):
+        if size != dim and (size < 0 or not isinstance(dim, str)):
+            return False
+    return True
 
 
 def _described(spec: TensorSpec) -> str:
-    note = "" if has_json_form(spec.dtype) or spec.dtype == BYTES else " (binary only)"
+    note = "" if has_json_form(spec.dtype) else " (binary only)"
     return f"{spec.name} {spec.dtype} {_dims(spec)}{note}"
 
 

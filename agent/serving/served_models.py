@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.errors import RequestRefused
@@ -25,7 +26,8 @@ class Entry:
 class ServedModels:
     """One active version per name; a version that is replaced leaves by ``put`` or ``remove``."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
         self._entries: dict[str, Entry] = {}
         self._statistics: dict[tuple[str, str, str], ModelStatistics] = {}
 
@@ -63,7 +65,7 @@ class ServedModels:
         if key not in self._statistics:
             while len(self._statistics) >= _KEPT_VERSIONS:
                 del self._statistics[next(iter(self._statistics))]
-            self._statistics[key] = ModelStatistics(name, version, digest)
+            self._statistics[key] = ModelStatistics(name, version, digest, self._now_ms)
         return self._statistics[key]
 
     def all_statistics(self) -> list[ModelStatistics]:

@@ -12,6 +12,7 @@ import resource
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, monotonic_ns
@@ -51,7 +52,7 @@ class Server:
         self._options = options
         self._listeners = listeners
         self._tell = tell
-        self._models = ServedModels()
+        self._models = ServedModels(lambda: int(time.time() * 1000))
         self._keepers: dict[str, EngineKeeper] = {}
         self._retiring: set[LiveModel] = set()
         self._sessions = itertools.count(1)

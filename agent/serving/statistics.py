@@ -6,40 +6,58 @@ arrays, ``infer`` the runtime, ``output`` taking outputs apart and formatting, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from edge_contracts.latency import LatencySketch
 from edge_contracts.messages import StageLatency
 
 STAGES = ("queue", "input", "infer", "output", "total")
+_FOLD_AT = 512
+
+StagesUs = tuple[float, float, float, float, float]
 
 
-@dataclass
 class ModelStatistics:
-    """``total_us`` and the counters only grow (for /metrics and /stats); the sketches start anew at each ``drain``."""
+    """The counters only grow (for /metrics and /stats); the sketches start anew at each ``drain``.
 
-    name: str
-    version: str
-    digest: str
-    successes: int = 0
-    failures: int = 0
-    rows: int = 0
-    executions: float = 0.0
-    crashes: int = 0
-    last_success_ms: int = 0
-    total_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    failed_us: float = 0.0
-    _sketches: dict[str, LatencySketch] = field(default_factory=lambda: {stage: LatencySketch() for stage in STAGES})
-    _drained: tuple[int, int] = (0, 0)
+    Latencies are kept as they come and counted by the hundreds: a request pays for one append. ``now_ms``: Unix time.
+    """
 
-    def succeeded(self, stages_us: tuple[float, float, float, float, float], rows: int, batch: int) -> None:
+    def __init__(self, name: str, version: str, digest: str, now_ms: Callable[[], int]) -> None:
+        self.name = name
+        self.version = version
+        self.digest = digest
+        self.failures = 0
+        self.failed_us = 0.0
+        self.rows = 0
+        self.executions = 0.0
+        self.crashes = 0
+        self.last_success_ms = 0
+        self._now_ms = now_ms
+        self._folded = 0
+        self._fresh: list[StagesUs] = []
+        self._total_us = dict.fromkeys(STAGES, 0.0)
+        self._sketches = {stage: LatencySketch() for stage in STAGES}
+        self._drained = (0, 0)
+
+    @property
+    def successes(self) -> int:
+        """Requests answered."""
+        return self._folded + len(self._fresh)
+
+    @property
+    def total_us(self) -> dict[str, float]:
+        """Sum by stage over all answered requests."""
+        self._fold()
+        return self._total_us
+
+    def succeeded(self, stages_us: StagesUs, rows: int, batch: int) -> None:
         """One answered request; ``batch`` requests ran together with it."""
-        self.successes += 1
+        self._fresh.append(stages_us)
         self.rows += rows
         self.executions += 1 / batch
-        for stage, latency_us in zip(STAGES, stages_us, strict=True):
-            self.total_us[stage] += latency_us
-            self._sketches[stage].add(latency_us)
+        if len(self._fresh) >= _FOLD_AT:
+            self._fold()
 
     def failed(self, total_us: float) -> None:
         """One request that the engine failed or that timed out."""
@@ -48,10 +66,23 @@ class ModelStatistics:
 
     def drain(self) -> StageLatency | None:
         """Latency since the last call; None when there was no request."""
-        requests, errors = self.successes + self.failures - sum(self._drained), self.failures - self._drained[1]
-        if not requests:
+        self._fold()
+        successes, errors = self._folded - self._drained[0], self.failures - self._drained[1]
+        if not successes and not errors:
             return None
         stages = {stage: sketch.to_data() for stage, sketch in self._sketches.items() if sketch.count}
         self._sketches = {stage: LatencySketch() for stage in STAGES}
-        self._drained = (self.successes, self.failures)
-        return StageLatency(version=self.version, digest=self.digest, stages=stages, requests=requests, errors=errors)
+        self._drained = (self._folded, self.failures)
+        return StageLatency(
+            version=self.version, digest=self.digest, stages=stages, requests=successes + errors, errors=errors
+        )
+
+    def _fold(self) -> None:
+        if not self._fresh:
+            return
+        self._folded += len(self._fresh)
+        self.last_success_ms = self._now_ms()
+        for stage, latencies_us in zip(STAGES, zip(*self._fresh, strict=True), strict=True):
+            self._total_us[stage] += sum(latencies_us)
+            self._sketches[stage].add_all(latencies_us)
+        self._fresh.clear()

@@ -60,7 +60,7 @@ class Bench:
     def __init__(self, rule: BatchRule | None = None, **options: Any) -> None:
         self.options = ServingOptions(**options)
         self.arena = Arena(map_memory(create_memory("t", 1 << 20), 1 << 20, writable=True))
-        self.statistics = ModelStatistics("m", "1.0.0", "d")
+        self.statistics = ModelStatistics("m", "1.0.0", "d", lambda: 0)
         model = ServedModel(name="m", version="1.0.0", digest="d", folder="f", variant="v")
         self.live = LiveModel(model, signature_of(), 1, self.options, self.arena, self.statistics, rule)
         self.client = Client()

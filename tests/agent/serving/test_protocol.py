@@ -12,13 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import RequestRefused
-from agent.serving.protocol import InferenceRequest, header_length, parse_request
+from agent.serving.protocol import MAX_JSON_BYTES, InferenceRequest, RequestParser, header_length
 from edge_contracts.inference_wire import Tensor, encode_request, join_bytes_elements
 from edge_contracts.tensor_signature import Signature
 from tests.agent.serving.signatures import TWO_INPUTS, signature_of
 
 FIELD_INPUTS = Path(__file__).parent / "field_inputs"
 FP32 = signature_of()
+
+
+def parse_request(
+    body: bytes, length: int | None, signature: Signature, *, max_json_bytes: int = MAX_JSON_BYTES
+) -> InferenceRequest:
+    return RequestParser(signature, max_json_bytes=max_json_bytes).parse(body, length)
 
 
 def request_json(**entry: Any) -> bytes:
