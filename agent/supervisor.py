@@ -98,7 +98,7 @@ class Daemon:
             try:
                 if parts.session is not None:
                     parts.session.load()
-                self._marks = final_marks(parts.executor.open())
+                self._open()
                 control.start()
                 parts.facts()
                 worker.start()
@@ -109,6 +109,15 @@ class Daemon:
             finally:
                 notify(environ, "STOPPING=1")
                 self._take_down(worker, control)
+
+    def _open(self) -> None:
+        executor, session = self.parts.executor, self.parts.session
+        if executor.is_journal_damaged:
+            text = "the journal was torn: going on from the state before it, or from nothing"
+            _log.error(text)
+            if session is not None:
+                session.event("journal.damaged", text)
+        self._marks = final_marks(executor.open())
 
     # --- callbacks of the parts -------------------------------------------------------------------------------------
 

@@ -70,6 +70,11 @@ class Executor:
         """Deployments that have ended, oldest first."""
         return self._rooms.journal.history()
 
+    @property
+    def is_journal_damaged(self) -> bool:
+        """Before ``open``: the newest state is torn, an older one or none will be used."""
+        return self._rooms.journal.is_damaged
+
     def open(self) -> DeviceState:
         """Read the journal; a deployment that was in flight hears that the power returned. Raises UpdateError."""
         self._state = self._rooms.journal.load()
@@ -189,6 +194,9 @@ class Executor:
             return Outcome(Event.FAILED, str(error), "internal")
         except OSError as error:
             return Outcome(Event.FAILED, f"{error.filename or 'disk'}: {error.strerror or error}", "internal")
+        except Exception as error:  # noqa: BLE001 - a step runs plug-ins: a bug ends the deployment, not the machine
+            _log.exception("a step failed")
+            return Outcome(Event.FAILED, f"{type(error).__name__}: {error}", "internal")
 
     def _work(self, job: Job, deployment: Deployment) -> Outcome:
         if deployment.wish.digest is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.errors import UpdateError
 from agent.inference.bundle_folder import BundleFolder
 from agent.update.executor import Executor
-from agent.update.inbox import WishFor
+from agent.update.inbox import Cancel, WishFor
 from agent.update.records import LOCAL, DeviceState, Installed, Wish
 from agent.update.slots import Slots
 from edge_contracts.archive import open_bundle
@@ -56,7 +56,12 @@ def install(
     """
     message = wish_for_file(archive, policy, f"local-{new_id()}")
     executor.submit(message)
-    executor.settle()
+    try:
+        executor.settle()
+    except KeyboardInterrupt:
+        executor.submit(Cancel(message.wish.deployment))
+        executor.settle()
+        raise
     installed = committed_or_raise(executor.state, message.name, message.wish.deployment)
     folder = slots.folder(message.name, installed.digest)
     return InstalledBundle(message.name, installed, folder, installed.evidence)
