@@ -114,7 +114,9 @@ def _named(runtime: str, spec: TensorSpec, tensors: list[FileTensor], what: str)
 def _binding(spec: TensorSpec, tensor: FileTensor, permutation: list[int] | None) -> TensorBinding:
     shape = list(spec.shape)
     if tensor.shape is not None and len(tensor.shape) == len(shape):
-        own = tensor.shape if permutation is None else [tensor.shape[i] for i in inverse_permutation(permutation)]
+        own: Sequence[int] = (
+            tensor.shape if permutation is None else [tensor.shape[i] for i in inverse_permutation(permutation)]
+        )
         shape = [size if size >= 0 and isinstance(dim, str) else dim for dim, size in zip(shape, own, strict=True)]
     return TensorBinding(
         name=spec.name, source_name=tensor.name, dtype=tensor.dtype, shape=shape, permutation=permutation,
@@ -159,7 +161,7 @@ def _permutations(rank: int) -> list[list[int]]:
     identity = list(range(rank))
     last, first = [0, *identity[2:], 1], [0, rank - 1, *identity[1:-1]]
     likely = [identity, last, first] if rank > 2 else [identity]
-    rest = [list(p) for p in itertools.permutations(identity)] if rank <= 3 else []
+    rest = [list(p) for p in itertools.permutations(identity)] if rank == 3 else []
     return [p for index, p in enumerate(likely + rest) if p not in (likely + rest)[:index]]
 
 

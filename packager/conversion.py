@@ -50,6 +50,11 @@ def _in_child(job: ConversionJob, folder: Path, progress: Callable[[str], None])
     return result.converted
 
 
+def _is_plain(text: str) -> bool:
+    """A line for people, no progress bar or warning of a tool."""
+    return len(text) < 120 and "%|" not in text and "it/s" not in text
+
+
 class Heartbeats:
     """Turns signs of life into lines: a new text at once, the same one every ``every`` beats. Safe from any thread."""
 
@@ -64,7 +69,7 @@ class Heartbeats:
     def __call__(self, text: str) -> None:
         with self._lock:
             self._beats += 1
-            if text and text != self._last and len(text) < 120:
+            if text and text != self._last and _is_plain(text):
                 self._last = text
                 self._say(f"{self._title}: {text}")
             elif self._beats % self._every == 0:

@@ -99,18 +99,41 @@ class TfliteFile:
     """ai-edge-litert or tflite-runtime."""
 
     def __init__(self, path: Path) -> None:
-        module = next(name for name in ("ai_edge_litert", "tflite_runtime") if importlib.util.find_spec(name))
-        api = importlib.import_module(f"{module}.interpreter")
-        self._interpreter = api.Interpreter(model_path=str(path), num_threads=1)
-        self._interpreter.allocate_tensors()
+        self._path = path
+        self._with_delegate = True
+        try:
+            self._open()
+        except (RuntimeError, ValueError):
+            self._with_delegate = False
+            self._open()
         details = self._interpreter.get_input_details()
         self._indexes = {detail["name"]: int(detail["index"]) for detail in details}
-        self._shapes = {detail["name"]: tuple(int(n) for n in detail["shape"]) for detail in details}
         self._results = {detail["name"]: int(detail["index"]) for detail in self._interpreter.get_output_details()}
         self.inputs = [_tflite_tensor(detail) for detail in details]
         self.outputs = [_tflite_tensor(detail) for detail in self._interpreter.get_output_details()]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """A file that XNNPACK refuses may still run without it, as the device tries as well."""
+        try:
+            return self._run(feeds)
+        except (RuntimeError, ValueError):
+            if not self._with_delegate:
+                raise
+            self._with_delegate = False
+            self._open()
+            return self._run(feeds)
+
+    def _open(self) -> None:
+        module = next(name for name in ("ai_edge_litert", "tflite_runtime") if importlib.util.find_spec(name))
+        api = importlib.import_module(f"{module}.interpreter")
+        plain = {} if self._with_delegate else {
+            "experimental_op_resolver_type": api.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        }  # fmt: skip
+        self._interpreter = api.Interpreter(model_path=str(self._path), num_threads=1, **plain)
+        self._interpreter.allocate_tensors()
+        self._shapes: dict[str, tuple[int, ...]] = {}
+
+    def _run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         shapes = {name: array.shape for name, array in feeds.items()}
         if shapes != self._shapes:
             self._shapes = {}  # forgotten if what follows fails: the next run sets all shapes anew

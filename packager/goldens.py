@@ -14,17 +14,20 @@ from edge_contracts.parity import to_tensor
 from edge_contracts.tensor_signature import BYTES, NUMPY_NAME, Signature, TensorSpec
 from packager.errors import ModelRefused, RuntimeRefused
 from packager.isolated_run import ModelRunner
-from packager.reference import Reference
+from packager.reference import Reference, run_source
 from packager.samples import Array, Sample
 from packager.sources.model import SourceModel
 
 MIN_GOLDENS = 8
+STATE_REPEATS = 32
 MAX_GOLDEN_BYTES = 64 * 1024 * 1024
 SEED = 20240229
-SIZES = ((1, 16, 32, 48, 64), (8, 100, 128, 224, 256), (320, 512, 576, 640, 1024))
+IMAGE_SIZES = ((224, 48, 64, 32), (16, 100, 128, 256), (320, 512, 640))
+SIZES = ((32, 48, 64, 16), (1, 8, 100, 128, 224, 256), (320, 512, 576, 640, 1024))
 """What an open dimension is tried with, group after group: one run of the model for each group."""
 FLOAT_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))
 INTEGER_LIMITS = (100, 9, 1)
+MAX_OPEN = 3
 SCALARS = (16000, 1, 100, 0)
 WORDS = (b"", b"edge", b"Mind Edge", "größe".encode(), b"42")
 
@@ -49,15 +52,17 @@ def seeded_rows(
     ``examples`` (calibration) lend their shapes and each input's range, never their values. Raises ModelRefused when
     the model tolerates nothing that was tried.
     """
+    if source.stateful:
+        return _settled_rows(source, signature, runner, examples)
     failures: list[str] = []
     constant: list[Sample] | None = None
     for plans in _plans(signature, examples):
         tried = [[draw(signature, plan, index) for index in range(MIN_GOLDENS)] for plan in plans]
         probes = [row for rows in tried for row in rows[:2]]
         try:
-            answers = runner.run(source.runtime, source.path, probes)
+            answers = run_source(source, runner, probes)
         except RuntimeRefused as error:
-            raise ModelRefused(source.path, str(error)) from error
+            raise ModelRefused(source.origin, str(error)) from error
         failures += list(answers.failures.values())
         for position, rows in enumerate(tried):
             first, second = answers.rows[2 * position : 2 * position + 2]
@@ -69,7 +74,27 @@ def seeded_rows(
     if constant is not None:
         return constant, ["the model gives the same answer to every seeded sample; --golden F.npz proves more"]
     said = f" (the first said: {failures[0]})" if failures else ""
-    raise ModelRefused(source.path, f"tolerates none of the seeded inputs that were tried; give --golden F.npz{said}")
+    raise ModelRefused(source.origin, f"tolerates none of the seeded inputs that were tried; give --golden F.npz{said}")
+
+
+def _settled_rows(
+    source: SourceModel, signature: Signature, runner: ModelRunner, examples: Sequence[Sample]
+) -> tuple[list[Sample], list[str]]:
+    """A model with state answers by what came before: only a sample that it answers the same at each repeat proves."""
+    silence = {
+        spec.name: np.zeros([1 if isinstance(dim, str) else dim for dim in spec.shape], NUMPY_NAME[spec.dtype])
+        for spec in signature.inputs
+    }
+    for row in [silence, *examples[:3]]:
+        answers = run_source(source, runner, [row] * STATE_REPEATS).rows
+        if answers and all(_is_usable(answer) and not _differ(answers[0], answer) for answer in answers):
+            return [row] * MIN_GOLDENS, [
+                "keeps state between calls: its goldens are one sample that leaves it as it is"
+            ]
+    raise ModelRefused(
+        source.origin, "keeps state between calls, and no sample was found that it answers the same each time; its "
+        "answers cannot be proven: export it with its state as inputs and outputs",
+    )  # fmt: skip
 
 
 def draw(signature: Signature, plan: SeedPlan, index: int) -> Sample:
@@ -95,19 +120,31 @@ def _plans(signature: Signature, examples: Sequence[Sample]) -> Iterator[list[Se
     open_dims = sorted({dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str)})
     batch = {spec.shape[0] for spec in signature.inputs if spec.shape and isinstance(spec.shape[0], str)}
     ranges = _ranges(examples)
-    groups: Sequence[Sequence[int]] = SIZES if set(open_dims) - batch else ((1,),)
+    sizes = IMAGE_SIZES if any(_is_open_image(spec) for spec in signature.inputs) else SIZES
+    groups: Sequence[Sequence[int]] = sizes if set(open_dims) - batch else ((1,),)
     if examples:
         yield [_plan(_sizes_of(signature, examples[0]), floats, limit, scalar, ranges) for floats, limit, scalar in _kinds(signature)]  # noqa: E501  # fmt: skip
         return
     for group in groups:
         yield [
-            _plan({dim: 1 if dim in batch else size for dim in open_dims}, floats, limit, scalar, ranges)
-            for size in group for floats, limit, scalar in _kinds(signature)
+            _plan({dim: 1 if dim in batch | ones else size for dim in open_dims}, floats, limit, scalar, ranges)
+            for size in group for ones in _held_at_one(set(open_dims) - batch)
+            for floats, limit, scalar in _kinds(signature)
         ]  # fmt: skip
     if len(batch) and set(open_dims) == batch:
         for group in SIZES:  # a leading dimension that is no batch, a length say
             yield [_plan(dict.fromkeys(open_dims, size), floats, limit, scalar, ranges)
                    for size in group for floats, limit, scalar in _kinds(signature)]  # fmt: skip
+
+
+def _is_open_image(spec: TensorSpec) -> bool:
+    return len(spec.shape) == 4 and sum(isinstance(dim, str) for dim in spec.shape[1:]) > 1
+
+
+def _held_at_one(dims: set[str]) -> list[set[str]]:
+    """Open dimensions that may be a batch without saying so (a state's, say): none, then one, then two of them."""
+    counts = range(max(1, min(len(dims), MAX_OPEN)))
+    return [set(some) for count in counts for some in itertools.combinations(sorted(dims), count)]
 
 
 def _plan(

@@ -182,7 +182,7 @@ def _load(path: Path | None, source: SourceModel, tools: BuildTools, what: str) 
 
 
 def _run_routes(shop: Workshop, tools: BuildTools) -> list[RouteOutcome]:
-    wanted = routes(shop.source.format, shop.recipe)
+    wanted = routes(shop.source.format, shop.source.precision, shop.recipe)
     workers = max(1, min(tools.cpus, len(wanted)))
     if tools.available_bytes is not None and shop.source.weight_bytes:
         workers = max(1, min(workers, tools.available_bytes // (shop.source.weight_bytes * MEMORY_FACTOR)))
@@ -205,13 +205,24 @@ def _bundle_spec(
     return BundleSpec(
         name=request.name, version=request.version, signature=shop.signature, golden_count=count,
         gate=AccuracyGate(max_drop=request.recipe.max_drop), lineage=lineage,
+        notes={"source": "; ".join(shop.source.notes)} if shop.source.notes else {},
         golden_labels=labels[:count] if labels is not None else None, left_out=left_out,
     )  # fmt: skip
 
 
 def options_of(request: BuildRequest) -> dict[str, str]:
     """The choices that made the bundle what it is, without a path."""
-    return {"include-runtimes": ",".join(request.recipe.targets), "max-drop": f"{request.recipe.max_drop:g}"}
+    recipe = request.recipe
+    options = {
+        "include-runtimes": ",".join(recipe.targets),
+        "max-drop": f"{recipe.max_drop:g}",
+        "quantize-method": recipe.method,
+    }
+    if recipe.fixed_shapes:
+        options["fixed-shape"] = " ".join(
+            f"{name}={','.join(map(str, shape))}" for name, shape in sorted(recipe.fixed_shapes.items())
+        )
+    return options
 
 
 def _digest(path: Path | None) -> str | None:

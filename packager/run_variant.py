@@ -9,6 +9,7 @@ end it.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -65,6 +66,7 @@ def one_line(error: BaseException) -> str:
     _, mark, rest = text.partition(" : ")
     if text.startswith("[ONNXRuntimeError]") and mark:
         text = rest.split(" : ", 2)[-1]
+    text = re.sub(r"^Load model from \S+ failed: ?", "", text)
     return text[:MAX_REASON]
 
 

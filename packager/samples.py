@@ -39,9 +39,10 @@ class Samples:
 def load_samples(path: Path, signature: Signature) -> Samples:
     """Raises SamplesRefused naming the key; OSError passes."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise SamplesRefused(path, "is one array (.npy); save it as .npz with the input's name as its key")
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise SamplesRefused(path, "is one array (.npy); save it as .npz with the input's name as its key")
+        with loaded as archive:
             arrays = {name: _read(path, archive, name) for name in archive.files}
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise SamplesRefused(path, f"is not a readable .npz file ({_first_line(error)})") from error

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from packager.errors import ModelRefused
-from packager.sources.content import ONNX, source_format
+from packager.sources.content import ONNX, TFLITE, source_format
 from packager.sources.model import SourceModel
 
-READABLE = (ONNX,)
+READABLE = (ONNX, TFLITE)
 
 
 def read_source(path: Path) -> SourceModel:
@@ -23,5 +23,6 @@ def read_source(path: Path) -> SourceModel:
 
 def _readers() -> dict[str, Callable[[Path], SourceModel]]:
     from packager.sources.onnx import read_onnx
+    from packager.sources.tflite import read_tflite
 
-    return {ONNX: read_onnx}
+    return {ONNX: read_onnx, TFLITE: read_tflite}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edge_contracts.bundle import LeftOut, VariantSpec
+from edge_contracts.bundle import LeftOut, VariantSpec, VersionRange
+from edge_contracts.compatibility import version_in_range
 from edge_contracts.parity import Verdict, judge
 from edge_contracts.tensor_signature import Signature
 from packager import bindings as binding
@@ -79,6 +80,7 @@ def build_variant(route: Route, shop: Workshop) -> RouteOutcome:
     try:
         made = converter(route.converter)
         if reason := _cannot(made, route, shop):
+            shop.say(f"{route.name}: left out: {reason}")
             return RouteOutcome(route, left_out=LeftOut(name=route.name, reason=reason))
         shop.say(f"{route.name}: converting")
         return _build(made, route, shop, timings)
@@ -106,7 +108,7 @@ def _build(made: Converter, route: Route, shop: Workshop, timings: dict[str, flo
     job = ConversionJob(
         converter=route.converter, model=str(shop.source.path), source_format=shop.source.format,
         out=str(folder / "out"), calibration=str(shop.measure.calibration_file or ""),
-        fixed_shapes=shop.recipe.fixed_shapes, options=route.options, environ=dict(shop.environ),
+        fixed_shapes=_fixed_shapes(route, shop), options=route.options, environ=dict(shop.environ),
     )  # fmt: skip
     started = shop.clock()
     converted = convert(made, job, folder, heartbeats)
@@ -126,6 +128,18 @@ def _build(made: Converter, route: Route, shop: Workshop, timings: dict[str, flo
     files = {path.name: path for path in sorted((folder / "out").iterdir())}
     spec = _spec(route, shop, converted, bound, verdict, files, notes)
     return RouteOutcome(route, spec, files, timings_s=timings, tools=converted.tools, runtime_version=version)
+
+
+def _fixed_shapes(route: Route, shop: Workshop) -> dict[str, list[int]]:
+    """The user's, and for accelerators that take nothing else the first golden sample's where dimensions are open."""
+    if not route.fixed:
+        return dict(shop.recipe.fixed_shapes)
+    first = shop.measure.goldens.rows[0]
+    sample = {
+        spec.name: list(first[spec.name].shape) for spec in shop.signature.inputs
+        if any(isinstance(dim, str) for dim in spec.shape)
+    }  # fmt: skip
+    return {**sample, **shop.recipe.fixed_shapes}
 
 
 def check_file(
@@ -156,7 +170,8 @@ def check_file(
 def find_bindings(runtime: str, entry: Path, signature: Signature, goldens: Reference, runner: ModelRunner) -> Bindings:
     """How the file takes a request. Raises RuntimeRefused."""
     described = runner.run(runtime, entry, [])
-    if runtime != "tflite":
+    names = {tensor.name for tensor in [*described.inputs, *described.outputs]}
+    if {spec.name for spec in [*signature.inputs, *signature.outputs]} <= names and runtime != "tflite":
         return binding.by_name(runtime, signature, described.inputs, described.outputs)
     rows, expected = goldens.rows[:PROBE_ROWS], goldens.answers[:PROBE_ROWS]
     choices = [Bindings(inputs, []) for inputs in binding.arrangements(signature, described.inputs)]
@@ -205,6 +220,7 @@ def _spec(
     notes: list[str],
 ) -> VariantSpec:  # fmt: skip
     facts = file_facts(route.runtime, files[converted.entry])
+    _require_declared(route.runtime, facts.runtime_versions.minimum, shop.recipe.device_runtimes)
     size = sum(path.stat().st_size for path in files.values())
     activations = shop.measure.activation_bytes
     channels_last = any(item.permutation is not None for item in bound.inputs)
@@ -216,6 +232,13 @@ def _spec(
         layout=_layout(bound, channels_last), frozen_dimensions=bound.frozen(shop.signature),
         accuracy=verdict.accuracy, notes=[*converted.notes, *notes],
     )  # fmt: skip
+
+
+def _require_declared(runtime: str, minimum: str | None, declared: Mapping[str, str]) -> None:
+    """The devices' own runtime counts, not this machine's. Raises RuntimeRefused."""
+    has = declared.get(runtime)
+    if has is not None and minimum is not None and not version_in_range(has, VersionRange(minimum=minimum)):
+        raise RuntimeRefused(runtime, f">= {minimum} is needed for it; the target has {has}")
 
 
 def _layout(bound: Bindings, channels_last: bool) -> str | None:

@@ -9,11 +9,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from packager.recipe import METHODS, TARGETS_OF_PURPOSE, Recipe, parse_fixed_shape, parse_targets
 
 EXAMPLE = """example:
   mindpack build digits.onnx -o digits-1.0.0.mindie --name digits --version 1.0.0 \\
@@ -36,8 +39,14 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", required=True, dest="bundle_version", help="MAJOR.MINOR.PATCH")
     parser.add_argument("--calibration", type=Path, metavar="F.npz", help="samples that int8 ranges are taken from")
     parser.add_argument("--golden", type=Path, metavar="F.npz", help="samples that prove variants here and on devices")
-    parser.add_argument("--include-runtimes", default="cpu", metavar="TARGETS", help="cpu,gpu,vpu (default: cpu)")
-    parser.add_argument("--max-drop", type=float, default=0.01, metavar="X", help="largest accepted loss (0.01)")
+    parser.add_argument("--recipe", type=Path, metavar="F.toml", help="these choices and a variant list from a file")
+    parser.add_argument("--include-runtimes", metavar="TARGETS", help="cpu,gpu,vpu (default: cpu)")
+    parser.add_argument("--optimize-for", choices=sorted(TARGETS_OF_PURPOSE), help="the targets that this needs")
+    parser.add_argument("--quantize-method", choices=METHODS, help="default: static_int8")
+    parser.add_argument("--max-drop", type=float, metavar="X", help="largest accepted loss (default: 0.01)")
+    parser.add_argument(
+        "--fixed-shape", action="append", default=[], metavar="INPUT=1,3,224,224", help="freeze an input's open sizes"
+    )
     parser.add_argument("--author", help="told in the bundle's lineage")
     parser.add_argument("--install-toolchains", action="store_true", help="first make what converters need")
     parser.set_defaults(run=_build)
@@ -56,9 +65,6 @@ def _build(args: argparse.Namespace) -> int:
         tools = BuildTools(Path(folder), os.environ, say, available_bytes=available_bytes(), cpus=usable_cpus())
         result = build(request, tools)
     report = write_report(result, request.output)
-    for outcome in result.outcomes:
-        if outcome.left_out is not None:
-            say(f"left out {outcome.left_out.name}: {outcome.left_out.reason}")
     say(f"wrote {request.output} ({result.size_bytes / 1000:.0f} kB) and {report.name}")
     if args.json:
         from edge_contracts.archive import open_bundle
@@ -74,15 +80,33 @@ def _build(args: argparse.Namespace) -> int:
 def _request(args: argparse.Namespace) -> Any:
     from packager.errors import RecipeRefused
     from packager.pipeline import BuildRequest
-    from packager.recipe import Recipe, parse_targets
 
-    if not 0 <= args.max_drop <= 1:
+    if args.max_drop is not None and not 0 <= args.max_drop <= 1:
         raise RecipeRefused("--max-drop", f"{args.max_drop:g} is not between 0 and 1")
     return BuildRequest(
         model=args.model, output=args.output, name=args.name, version=args.bundle_version,
-        recipe=Recipe(parse_targets(args.include_runtimes), args.max_drop),
+        recipe=_recipe(args),
         calibration=args.calibration, goldens=args.golden, author=args.author, created=_created(os.environ),
     )  # fmt: skip
+
+
+def _recipe(args: argparse.Namespace) -> Recipe:
+    """The file's choices, those of the options before them."""
+    from packager.recipe_file import read_recipe
+
+    recipe = read_recipe(args.recipe) if args.recipe else Recipe()
+    chosen: dict[str, Any] = {}
+    if args.optimize_for:
+        chosen["targets"] = TARGETS_OF_PURPOSE[args.optimize_for]
+    if args.include_runtimes:
+        chosen["targets"] = parse_targets(args.include_runtimes)
+    if args.max_drop is not None:
+        chosen["max_drop"] = args.max_drop
+    if args.quantize_method:
+        chosen["method"] = args.quantize_method
+    if args.fixed_shape:
+        chosen["fixed_shapes"] = dict(parse_fixed_shape(text) for text in args.fixed_shape)
+    return replace(recipe, **chosen)
 
 
 def _created(environ: Any) -> str | None:
@@ -104,7 +128,9 @@ def _install_toolchains(request: Any, say: Callable[[str], None]) -> None:
     from packager.toolchain_install import install
 
     source = read_source(request.model)
-    wanted = {converter(route.converter).needs.toolchain for route in routes(source.format, request.recipe)}
+    wanted = {
+        converter(route.converter).needs.toolchain for route in routes(source.format, source.precision, request.recipe)
+    }
     for name in sorted(name for name in wanted if name):
         install(load_toolchain(name), toolchains_root(os.environ), os.environ, say, time.sleep)
 

@@ -12,7 +12,7 @@ Contract, for every converter:
 - It imports its tool inside `convert`: naming a converter imports nothing.
 - Memory and files are the caller's to free, after it ended.
 
-`packager.converters.stub` is one without tools; `tests/suites/converters.py` is passed by all.
+`packager.converters.stub` is one without tools; `tests/packager/converters/test_every_converter.py` is passed by all.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 
 from packager.converters import onnx_file
 from packager.converters.converter import ConversionJob, Converted, Needs, Progress
+from packager.converters.onnx_shapes import fix_shapes
 from packager.sources.onnx_graph import default_opset
 
 MAX_SLIM_BYTES = 512 * 1024 * 1024
@@ -28,7 +29,7 @@ class OnnxFp32:
     def convert(self, job: ConversionJob, progress: Progress) -> Converted:
         """Raises what onnx raises when it cannot write."""
         progress("simplifying the graph")
-        model = onnx_file.load(Path(job.model))
+        model = fix_shapes(onnx_file.load(Path(job.model)), job.fixed_shapes)
         simplified, note = simplify(model)
         entry = onnx_file.save(onnx_file.clean(simplified), Path(job.out))
         tools = {"onnx": version("onnx")}

@@ -29,6 +29,13 @@ def read(path: Path) -> Any:
     return openvino().convert_model(str(path)) if path.suffix != ".xml" else openvino().Core().read_model(str(path))
 
 
+def fix_shapes(model: Any, shapes: dict[str, list[int]]) -> Any:
+    """Freeze open dimensions of the inputs. Raises what OpenVINO raises for shapes that do not fit."""
+    if shapes:
+        model.reshape(dict(shapes))
+    return model
+
+
 def save(model: Any, folder: Path, *, half: bool = False) -> str:
     """Write FILE_NAME and WEIGHTS_NAME; returns FILE_NAME. ``half``: weights are stored as fp16."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,5 +19,6 @@ class OpenVinoFp32:
     def convert(self, job: ConversionJob, progress: Progress) -> Converted:
         """Raises what OpenVINO raises for operators it does not know."""
         progress("converting")
-        entry = openvino_file.save(openvino_file.read(Path(job.model)), Path(job.out))
+        model = openvino_file.fix_shapes(openvino_file.read(Path(job.model)), job.fixed_shapes)
+        entry = openvino_file.save(model, Path(job.out))
         return Converted(entry=entry, tools={"openvino": version("openvino")})

@@ -28,7 +28,7 @@ class OpenVinoInt8:
 
     def convert(self, job: ConversionJob, progress: Progress) -> Converted:
         """Raises ConverterError when nothing was quantised, and what OpenVINO and NNCF raise."""
-        model = openvino_file.read(Path(job.model))
+        model = openvino_file.fix_shapes(openvino_file.read(Path(job.model)), job.fixed_shapes)
         import nncf
 
         nncf.set_log_level(logging.ERROR)

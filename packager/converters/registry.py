@@ -9,10 +9,15 @@ from packager.converters.converter import Converter
 from packager.errors import RecipeRefused
 
 MODULES = {
+    "onnx_fp16": "OnnxFp16",
     "onnx_fp32": "OnnxFp32",
+    "onnx_int8_dynamic": "OnnxInt8Dynamic",
     "onnx_int8_static": "OnnxInt8Static",
+    "openvino_fp16": "OpenVinoFp16",
     "openvino_fp32": "OpenVinoFp32",
     "openvino_int8": "OpenVinoInt8",
+    "stub": "Stub",
+    "tflite_as_is": "TfliteAsIs",
     "tflite_fp32": "TfliteFp32",
 }
 """Module in this folder -> its class."""

@@ -10,11 +10,16 @@ from edge_contracts.tensor_signature import Signature
 
 @dataclass(frozen=True)
 class SourceModel:
-    """``path``: the file given. ``files``: every file it is made of, itself first. ``digest`` covers them all.
+    """``path``: the file to read. ``files``: every file it is made of, itself first. ``digest`` covers them all.
+
+    ``origin``: the file that the user named, for messages; ``path`` may be a copy of it.
 
     ``runtime`` runs it as it is and is the reference for every variant. ``weight_bytes`` counts all of them.
+    ``file_names``: the file's own names of tensors that the signature names otherwise.
+    ``precision``: fp32, fp16 or int8, as most weights are stored. ``stateful``: it keeps state between calls.
     """
 
+    origin: Path
     path: Path
     format: str
     runtime: str
@@ -22,6 +27,9 @@ class SourceModel:
     digest: str
     signature: Signature
     weight_bytes: int
+    precision: str = "fp32"
+    stateful: bool = False
+    file_names: dict[str, str] = field(default_factory=dict)
     opset: int | None = None
     ir_version: int | None = None
     operators: list[str] = field(default_factory=list)

@@ -11,7 +11,13 @@ from packager.file_digest import file_digest
 from packager.sources.content import ONNX
 from packager.sources.external_data import ExternalRange, all_tensors, external_ranges, tensor_bytes
 from packager.sources.model import SourceModel
-from packager.sources.onnx_graph import default_opset, operators, refuse_broken_weights, refuse_repeated_names
+from packager.sources.onnx_graph import (
+    default_opset,
+    operators,
+    refuse_broken_weights,
+    refuse_repeated_names,
+    stored_precision,
+)
 from packager.sources.onnx_signature import read_signature
 from packager.sources.onnx_versions import minimum_onnxruntime, newest_known
 
@@ -28,10 +34,11 @@ def read_onnx(path: Path) -> SourceModel:
     refuse_broken_weights(path, model, external)
     files = [path, *sorted({place.file for place in external})]
     return SourceModel(
-        path=path, format=ONNX, runtime="onnxruntime", files=files, digest=_digest(path, files),
+        origin=path, path=path, format=ONNX, runtime="onnxruntime", files=files, digest=_digest(path, files),
         signature=read_signature(path, model),
         weight_bytes=sum(tensor_bytes(tensor) or 0 for tensor in all_tensors(model)),
-        opset=default_opset(model), ir_version=int(model.ir_version), operators=operators(model),
+        precision=stored_precision(model), opset=default_opset(model), ir_version=int(model.ir_version),
+        operators=operators(model),
     )  # fmt: skip
 
 

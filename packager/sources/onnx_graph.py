@@ -95,6 +95,18 @@ def operators(model: Any) -> list[str]:
     return sorted(found)
 
 
+def stored_precision(model: Any) -> str:
+    """fp32, fp16 or int8: as most weight bytes are stored; a model that quantises is int8."""
+    from packager.sources.external_data import tensor_bytes
+
+    sizes: dict[int, int] = {}
+    for tensor in all_tensors(model):
+        sizes[tensor.data_type] = sizes.get(tensor.data_type, 0) + (tensor_bytes(tensor) or 0)
+    if sizes.get(2, 0) + sizes.get(3, 0) > sizes.get(1, 0) + sizes.get(10, 0):
+        return "int8"
+    return "fp16" if sizes.get(10, 0) > sizes.get(1, 0) else "fp32"
+
+
 def default_opset(model: Any) -> int | None:
     """The version of the ``ai.onnx`` operator set, None when the model imports none."""
     return next((int(item.version) for item in model.opset_import if item.domain in ("", "ai.onnx")), None)

@@ -13,6 +13,8 @@ DTYPES = {
     1: "FP32", 2: "UINT8", 3: "INT8", 4: "UINT16", 5: "INT16", 6: "INT32", 7: "INT64", 8: "BYTES", 9: "BOOL",
     10: "FP16", 11: "FP64", 12: "UINT32", 13: "UINT64",
 }  # fmt: skip
+UNNAMED = {"", "?", "-1", "None"}
+"""What exporters write for a dimension without a name: two of them need not be equal."""
 _KINDS = {"sequence_type": "a sequence", "map_type": "a map", "optional_type": "an optional",
           "sparse_tensor_type": "a sparse tensor"}  # fmt: skip
 
@@ -78,7 +80,8 @@ def _spec(path: Path, what: str, value: Any) -> TensorSpec:
 def _dimension(dim: Any, tensor: str, axis: int) -> int | str:
     if dim.HasField("dim_value") and dim.dim_value > 0:
         return int(dim.dim_value)
-    return str(dim.dim_param) or f"{tensor}_{axis}"
+    named = str(dim.dim_param)
+    return named if named.strip() not in UNNAMED else f"{tensor}_{axis}"
 
 
 def _type_name(number: int) -> str:
