@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fleet.http.api_types import DeviceView, ModelView
 
+MAX_REASON = 70
+
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
     group = subparsers.add_parser(
@@ -31,7 +33,19 @@ def run_list(args: argparse.Namespace) -> int:
     if args.json:
         print_json(devices)
         return 0
-    header = ("DEVICE", "ONLINE", "BOARD", "CPUS", "BUNDLE", "BACKEND", "P50", "P90", "VS ORT", "ACCURACY", "STATE")
+    header = (
+        "DEVICE",
+        "ONLINE",
+        "BOARD",
+        "CPUS",
+        "BUNDLE",
+        "BACKEND",
+        "P50 MS",
+        "P90 MS",
+        "VS ORT",
+        "ACCURACY",
+        "STATE",
+    )
     print_table(header, [row for device in devices for row in _rows(device)])
     return 0
 
@@ -86,5 +100,9 @@ def _rows(device: DeviceView) -> list[tuple[object, ...]]:
 
 
 def _state(model: ModelView) -> str:
+    """With the reason where something went wrong; all of it is in `device show`."""
     attempted = f" {model.attempted_version}" if model.attempted_version not in (None, model.version) else ""
-    return f"{model.state or 'waiting'}{attempted}" + (f": {model.reason}" if model.reason else "")
+    reason = model.regressed or (model.reason if model.state != "committed" else None)
+    if reason and len(reason) > MAX_REASON:
+        reason = reason[: MAX_REASON - 3] + "..."
+    return f"{model.state or 'waiting'}{attempted}" + (f": {reason}" if reason else "")

@@ -21,7 +21,7 @@ from edge_contracts.deployment import DeploymentState
 from fleet.domain.changes import Change, View, abort, end, go_back, moved, on, wave_name, with_wave
 from fleet.domain.deadlines import longest_s
 from fleet.domain.rollout import Rollout, RolloutEvent, RolloutState, Target, TargetKind, Wave, after
-from fleet.domain.tallying import wave_tally
+from fleet.domain.tallying import latest, wave_tally
 from fleet.domain.wave import DONE, OPEN, ErrorAction, SuccessAction, Tally, Verdict, WaveState, judge
 
 BATCH = 200
@@ -155,7 +155,7 @@ def _apply_verdict(
     if verdict is Verdict.FAILED:
         if wave.state is not WaveState.RUNNING and counts.failed == 0:
             return None  # late devices left an early success below its threshold; nothing failed
-        return _fail(view, position, f"{wave_name(view, position)}: {why}")
+        return _fail(view, position, why)
     if wave.state is WaveState.RUNNING and verdict is Verdict.NOTHING_EXECUTED:
         if wave.forgiven or is_tail:
             state = WaveState.ACCEPTED if wave.forgiven else WaveState.SKIPPED
@@ -289,12 +289,22 @@ def _fail(view: View, position: int, why: str) -> Change:
         why = f"{why}; its success is withdrawn"
     rollout = with_wave(view, position, state=WaveState.FAILED, why=why, judged_ms=view.now_ms)
     view = on(view, rollout)
+    why = f"{wave_name(view, position)}: {why}{_example(view, position)}"
     action = wave.policy.error_action
     if action is ErrorAction.PAUSE:
         return Change(moved(view, RolloutEvent.PAUSE, why))
     if action is ErrorAction.ABORT:
         return abort(view, why)
     return go_back(view, position if action is ErrorAction.ROLLBACK_WAVE else None, why)
+
+
+def _example(view: View, position: int) -> str:
+    """The latest failure of the wave, in the device's own words."""
+    failed = [t for t in latest(view.targets) if t.wave == position and t.failed]
+    if not failed:
+        return ""
+    last = max(failed, key=lambda target: target.changed_ms or 0)
+    return f"; {last.device}: {(last.regressed or last.reason or last.state.value if last.state else '')[:300]}"
 
 
 def _succeed(view: View, position: int, wave: Wave, why: str) -> Change:

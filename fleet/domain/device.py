@@ -12,7 +12,8 @@ import enum
 import msgspec
 
 from edge_contracts.capabilities import Capabilities
-from edge_contracts.messages import BundleRef, Reported
+from edge_contracts.evidence import ChoiceEvidence
+from edge_contracts.messages import BundleRef, Reported, ReportedModel
 
 
 class DeviceState(str, enum.Enum):
@@ -65,10 +66,18 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     throttled: bool | None = None
 
 
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The evidence with which a device chose how to serve the bundle ``digest``."""
+
+    digest: str
+    evidence: ChoiceEvidence
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """One enrolled device.
 
-    reported: the whole truth as it last said it. desired_version: of the newest wish; 0: there never was one.
+    reported: the whole truth as it last said it. choices: by model, of what serves, also when a later bundle failed
+    and the report speaks of that. desired_version: of the newest wish; 0: there never was one.
     """
 
     id: str
@@ -82,6 +91,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     agent_version: str | None = None
     serving_port: int | None = None
     reported: Reported | None = None
+    choices: dict[str, Choice] = {}
     vitals: Vitals = Vitals()
     desired_version: int = 0
 
@@ -106,3 +116,22 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 def newer_report(device: Device, reported: Reported) -> bool:
     """Whether ``reported`` says something new: versions grow, so duplicates and late arrivals are told apart."""
     return device.reported is None or reported.version > device.reported.version
+
+
+def with_report(device: Device, reported: Reported) -> Device:
+    """The device after a newer report."""
+    choices = {name: choice for name, choice in device.choices.items() if name in reported.models}
+    for name, entry in reported.models.items():
+        active, evidence = entry.active, entry.evidence
+        if active is None:
+            choices.pop(name, None)
+        elif evidence is not None and evidence.chosen.variant == active.variant and _is_of(entry, active.digest):
+            choices[name] = Choice(digest=active.digest, evidence=evidence)
+        elif name in choices and choices[name].digest != active.digest:
+            del choices[name]
+    return msgspec.structs.replace(device, reported=reported, choices=choices)
+
+
+def _is_of(entry: ReportedModel, digest: str) -> bool:
+    """Whether the evidence in ``entry`` is about ``digest``: it belongs to the deployment that was attempted last."""
+    return entry.attempted is None or entry.attempted.digest == digest

@@ -58,8 +58,10 @@ def device_detail(records: DeviceRecords, events: list[DeviceEvent]) -> api.Devi
 
 
 def _evidence(device: Device) -> dict[str, ChoiceEvidence]:
+    """Of the last deployment, as reported, else of what serves."""
     models = device.reported.models if device.reported is not None else {}
-    return {name: entry.evidence for name, entry in models.items() if entry.evidence is not None}
+    last = {name: entry.evidence for name, entry in models.items() if entry.evidence is not None}
+    return {**{name: choice.evidence for name, choice in device.choices.items()}, **last}
 
 
 def _models(records: DeviceRecords) -> list[api.ModelView]:
@@ -72,7 +74,8 @@ def _model(name: str, entry: ReportedModel | None, records: DeviceRecords) -> ap
     wished = wish.version if wish is not None else None
     if entry is None:
         return api.ModelView(name=name, desired_version=wished)
-    active, race = entry.active, _race(entry)
+    active = entry.active
+    race = _race(name, active, records.device)
     served = records.served.get((name, active.digest)) if active is not None else None
     return api.ModelView(
         name=name,
@@ -102,12 +105,10 @@ def _model(name: str, entry: ReportedModel | None, records: DeviceRecords) -> ap
     )
 
 
-def _race(entry: ReportedModel) -> ChoiceEvidence | None:
-    """The evidence, if it is of what serves: a failed deployment reports the evidence of its own failure."""
-    evidence, active = entry.evidence, entry.active
-    if evidence is None or active is None or evidence.chosen.variant != active.variant:
-        return None
-    return evidence
+def _race(name: str, active: ActiveModel | None, device: Device) -> ChoiceEvidence | None:
+    """The evidence of what serves."""
+    choice = device.choices.get(name)
+    return choice.evidence if choice is not None and active is not None and choice.digest == active.digest else None
 
 
 def _backend(active: ActiveModel) -> api.BackendView:

@@ -42,7 +42,10 @@ class AccountKeeper:
         """Gives the broker the accounts of all active devices. Raises StoreError, BrokerError."""
         with self._store.read() as work:
             active = {
-                d.id for d in work.devices.find({"state": DeviceState.ACTIVE}, without=("capabilities", "reported"))
+                d.id
+                for d in work.devices.find(
+                    {"state": DeviceState.ACTIVE}, without=("capabilities", "reported", "vitals", "choices")
+                )
             }
             credentials = [c for c in work.credentials.find() if c.device in active]
         self._broker.set_accounts(

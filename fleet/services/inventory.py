@@ -10,7 +10,7 @@ import msgspec
 from edge_contracts.latency import LatencySketch
 from edge_contracts.messages import Birth, Event, Reported, Status, Telemetry
 from edge_contracts.topics import Topic
-from fleet.domain.device import Device, Vitals, after_birth, after_status, newer_report, seen
+from fleet.domain.device import Device, Vitals, after_birth, after_status, newer_report, seen, with_report
 from fleet.domain.history import DeviceEvent, LatencyMinute
 from fleet.domain.observation import observe
 from fleet.domain.rollout import Target
@@ -77,7 +77,9 @@ def _save_devices(work: UnitOfWork, changed: Iterable[Device], before: dict[str,
         same = device.capabilities is old.capabilities and device.reported is old.reported
         (light if same else heavy).append(device)
     work.devices.save(light, only=("presence", "vitals"))
-    work.devices.save(heavy, only=("presence", "vitals", "capabilities", "agent_version", "serving_port", "reported"))
+    work.devices.save(
+        heavy, only=("presence", "vitals", "capabilities", "agent_version", "serving_port", "reported", "choices")
+    )
 
 
 class _Intake:
@@ -140,7 +142,7 @@ class _Intake:
         is_newer = newer_report(device, reported)
         self._reports.append((device.id, reported, item.at_ms, is_newer))
         if is_newer:
-            device = msgspec.structs.replace(device, reported=reported)
+            device = with_report(device, reported)
         if device.lags:
             self._effects.lagging.add(device.id)
         return device

@@ -60,7 +60,9 @@ class Reading:
     def online(self) -> set[str]:
         """Ids of the devices that are online."""
         with self._store.read() as work:
-            return {d.id for d in work.devices.find(without=("capabilities", "reported", "vitals")) if d.online}
+            return {
+                d.id for d in work.devices.find(without=("capabilities", "reported", "vitals", "choices")) if d.online
+            }
 
     def _records(self, work: UnitOfWork, devices: list[Device]) -> list[DeviceRecords]:
         one = {"device": devices[0].id} if len(devices) == 1 else {}

@@ -27,7 +27,7 @@ from fleet.store.unit_of_work import Store, UnitOfWork
 
 MAX_WAVES = 100
 MOVING = (RolloutState.RUNNING, RolloutState.PAUSED, RolloutState.ROLLING_BACK)
-_HEAVY = ("capabilities", "vitals")
+_HEAVY = ("capabilities", "vitals", "choices")
 
 
 class Rollouts:

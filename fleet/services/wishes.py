@@ -34,13 +34,17 @@ class Wishes:
         if not wanted:
             return
         with self._store.read() as work:
-            found = work.devices.find({"id": wanted}, without=("capabilities", "reported", "vitals"))
+            found = work.devices.find({"id": wanted}, without=("capabilities", "reported", "vitals", "choices"))
             self._send(work, found)
 
     def publish_lagging(self) -> int:
         """To all devices that have not said that they read their newest wish; how many. For starts and reconnects."""
         with self._store.read() as work:
-            lagging = [d for d in work.devices.find({"state": DeviceState.ACTIVE}, without=("capabilities",)) if d.lags]
+            lagging = [
+                d
+                for d in work.devices.find({"state": DeviceState.ACTIVE}, without=("capabilities", "vitals", "choices"))
+                if d.lags
+            ]
             self._send(work, lagging)
         return len(lagging)
 

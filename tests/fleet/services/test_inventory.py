@@ -78,6 +78,19 @@ def test_the_view_tells_backend_ratio_and_last_deployment_as_reported(fleet: Fle
     assert (model.state, model.ratio_vs_onnxruntime_default, model.race_p50_ms) == ("committed", 1.5, 1.0)
 
 
+def test_the_evidence_of_what_serves_is_kept_when_a_later_bundle_fails(fleet: FleetInMemory) -> None:
+    fleet.bundle("digits", "2.0.0")
+    fleet.rollout("1.0.0")
+    fleet.settle()
+    fleet.devices["cam"].plans["2.0.0"] = Plan.FAIL
+    fleet.rollout("2.0.0")
+    fleet.settle()
+    (model,) = device_view(fleet.reading.devices()[0]).models
+    assert (model.version, model.state, model.attempted_version) == ("1.0.0", "failed", "2.0.0")
+    assert (model.ratio_vs_onnxruntime_default, model.race_p50_ms) == (1.5, 1.0)
+    assert model.reason == "8 of 8 golden outputs differ"
+
+
 def test_an_event_delivered_twice_is_kept_once(fleet: FleetInMemory) -> None:
     cam = fleet.devices["cam"]
     cam.event("engine.crashed", "signal 4")

@@ -68,7 +68,9 @@ def test_a_bad_update_stops_at_the_first_device_and_says_why(fleet: FleetInMemor
     fleet.settle()
     head = fleet.head(rollout)
     assert head.state is RolloutState.PAUSED
-    assert head.why == "wave 1: 1 of 1 targeted devices failed (100 %, more than 0 %)"
+    assert head.why == (
+        "wave 1: 1 of 1 targeted devices failed (100 %, more than 0 %); a: 8 of 8 golden outputs differ"
+    )  # fmt: skip
     assert fleet.targets(rollout)["a"].reason == "8 of 8 golden outputs differ"
     assert fleet.targets(rollout)["a"].error_code == "golden_mismatch"
     assert [len(fleet.devices[name].heard) for name in "abc"] == [2, 1, 1]
