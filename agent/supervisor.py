@@ -33,6 +33,7 @@ from agent.update.probation import Probation
 from agent.update.records import DeviceState
 from agent.update.report import final_marks, reported, status_document
 from agent.update.wishes import rollback_wish
+from agent.watchdog import WatchedWait
 from edge_contracts._version import __version__
 from edge_contracts.messages import Birth, Command, Policy
 
@@ -105,7 +106,7 @@ class Daemon:
                 self._start_session()
                 ready(self._port)
                 notify(environ, "READY=1")
-                self._watch()
+                self._watch(WatchedWait(parts.clock, environ))
             finally:
                 notify(environ, "STOPPING=1")
                 self._take_down(worker, control)
@@ -167,11 +168,11 @@ class Daemon:
                 self.parts.clock.wait(self._stop, wait_s)
                 wait_s = min(LONGEST_RETRY_S, wait_s * 2)
 
-    def _watch(self) -> None:
-        """This thread: telemetry until the end."""
+    def _watch(self, watched: WatchedWait) -> None:
+        """This thread: telemetry until the end, and the service manager's watchdog."""
         parts = self.parts
         parts.telemeter.start()
-        while not parts.clock.wait(self._stop, parts.config.telemetry.interval_s):
+        while not watched.wait(self._stop, parts.config.telemetry.interval_s):
             try:
                 telemetry = parts.telemeter.read()
                 for served in parts.server.snapshot().models:
