@@ -106,10 +106,10 @@ class _Intake:
 
     def flush(self) -> None:
         """Writes what is not a field of a device."""
-        self._work.latencies.save(list(self._latency.values()))
+        self._work.latencies.save(self._merged_with_stored())
         self._work.events.save(self._events)
-        for name, reported, at_ms, is_newer in self._reports:
-            self._observe(name, reported, at_ms, is_newer)
+        if self._reports:
+            self._observe_all()
 
     def presence_changes(self, before: dict[str, Device]) -> set[str]:
         """Rollouts with an open target on a device that came or went."""
@@ -169,15 +169,18 @@ class _Intake:
         return msgspec.structs.replace(device, vitals=vitals)
 
     def _merge(self, row: LatencyMinute) -> None:
-        key = (row.device, row.model, row.digest, row.stage, row.minute_ms)
-        known = self._latency.get(key) or self._work.latencies.get(*key)
-        if known is not None:
-            sketch = LatencySketch.from_data(known.sketch)
-            sketch.merge(LatencySketch.from_data(row.sketch))
-            row = msgspec.structs.replace(
-                row, sketch=sketch.to_data(), requests=known.requests + row.requests, errors=known.errors + row.errors
-            )
-        self._latency[key] = row
+        known = self._latency.get(_key(row))
+        self._latency[_key(row)] = row if known is None else _sum(known, row)
+
+    def _merged_with_stored(self) -> list[LatencyMinute]:
+        if not self._latency:
+            return []
+        stored = self._work.latencies.find(
+            {"device": {row.device for row in self._latency.values()}},
+            at_least={"minute_ms": min(row.minute_ms for row in self._latency.values())},
+        )
+        known = {_key(row): row for row in stored}
+        return [_sum(known[key], row) if key in known else row for key, row in self._latency.items()]
 
     def _event(self, device: Device, item: Received) -> Device:
         event = item.message
@@ -195,15 +198,34 @@ class _Intake:
             return device
         return msgspec.structs.replace(device, presence=seen(device.presence, item.at_ms))
 
-    def _observe(self, device: str, reported: Reported, at_ms: int, is_newer: bool) -> None:
+    def _observe_all(self) -> None:
         """A report that comes late (the broker had kept a newer one) still tells how a deployment ended, no more."""
-        changed: list[Target] = []
-        for target in self._work.targets.find({"device": device}):
-            rollout = self._work.rollouts.get(target.rollout)
-            if rollout is None or (target.terminal and not is_newer):
-                continue
-            after = observe(target, rollout.model, rollout.digest, reported, at_ms)
-            if after is not target and (is_newer or after.terminal):
-                changed.append(after)
-        self._work.targets.save(changed)
-        self._effects.rollouts |= {target.rollout for target in changed}
+        targets: dict[str, list[Target]] = {}
+        for target in self._work.targets.find({"device": {name for name, *_ in self._reports}}):
+            targets.setdefault(target.device, []).append(target)
+        ids = {target.rollout for of_device in targets.values() for target in of_device}
+        rollouts = {rollout.id: rollout for rollout in self._work.rollouts.find({"id": ids})} if ids else {}
+        changed: dict[tuple[str, str, str, int], Target] = {}
+        for device, reported, at_ms, is_newer in self._reports:
+            for position, target in enumerate(targets.get(device, [])):
+                rollout = rollouts.get(target.rollout)
+                if rollout is None or (target.terminal and not is_newer):
+                    continue
+                after = observe(target, rollout.model, rollout.digest, reported, at_ms)
+                if after is not target and (is_newer or after.terminal):
+                    targets[device][position] = after
+                    changed[after.rollout, after.device, after.kind.value, after.attempt] = after
+        self._work.targets.save(list(changed.values()))
+        self._effects.rollouts |= {target.rollout for target in changed.values()}
+
+
+def _key(row: LatencyMinute) -> tuple[str, str, str, str, int]:
+    return row.device, row.model, row.digest, row.stage, row.minute_ms
+
+
+def _sum(one: LatencyMinute, other: LatencyMinute) -> LatencyMinute:
+    sketch = LatencySketch.from_data(one.sketch)
+    sketch.merge(LatencySketch.from_data(other.sketch))
+    return msgspec.structs.replace(
+        other, sketch=sketch.to_data(), requests=one.requests + other.requests, errors=one.errors + other.errors
+    )

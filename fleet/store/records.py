@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -48,12 +48,15 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Field:
-    """A field and how it is stored: "text", "integer", "real", "boolean" as it is, "json" encoded."""
+    """A field and how it is stored: "text", "integer", "real", "boolean" as it is, "json" encoded.
+
+    ``load`` turns a stored value, which is not None, into the field's; None: it is the same.
+    """
 
     name: str
     storage: str
-    type: Any
     nullable: bool
+    load: Callable[[Any], Any] | None
 
 
 @lru_cache(maxsize=64)
@@ -72,7 +75,16 @@ def _field(name: str, hint: Any) -> Field:
     parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     kinds = [part for part in parts if part is not type(None)]
     kind = kinds[0] if len(kinds) == 1 else object
-    return Field(name, _storage(kind), hint, nullable=len(kinds) < len(parts))
+    storage = _storage(kind)
+    return Field(name, storage, len(kinds) < len(parts), _loader(storage, kind, hint))
+
+
+def _loader(storage: str, kind: Any, hint: Any) -> Callable[[Any], Any] | None:
+    if storage == "json":
+        return msgspec.json.Decoder(hint).decode
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind
+    return {"boolean": bool, "real": float}.get(storage)
 
 
 def _storage(kind: Any) -> str:

@@ -27,9 +27,9 @@ class SqlRepository:
 
     def get(self, *key: Scalar, lock: bool = False) -> Any:
         same = [self._table.c[name] == plain(part) for name, part in zip(self._kind.key, key, strict=True)]
-        query = sa.select(self._table).where(*same)
-        row = self._connection.execute(query.with_for_update() if lock else query).mappings().first()
-        return None if row is None else self._record(dict(row), self._fields)
+        query = sa.select(*(self._table.c[field.name] for field in self._fields)).where(*same)
+        row = self._connection.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else self._record(row, self._fields)
 
     def find(
         self,
@@ -47,7 +47,7 @@ class SqlRepository:
         for part in _parts(where or {}):
             query = sa.select(*(self._table.c[field.name] for field in wanted))
             query = query.where(*self._conditions(part), *low).order_by(*order).limit(limit)
-            found += [self._record(dict(row), wanted) for row in self._connection.execute(query).mappings()]
+            found += [self._record(row, wanted) for row in self._connection.execute(query)]
         return found[:limit]
 
     def save(self, records: Sequence[Any], *, only: Sequence[str] = ()) -> None:
@@ -101,14 +101,12 @@ class SqlRepository:
     def _renamed(self, row: dict[str, Any], only: Sequence[str]) -> dict[str, Any]:
         return {f"key_{name}": row[name] for name in self._kind.key} | {f"new_{name}": row[name] for name in only}
 
-    def _record(self, row: dict[str, Any], wanted: Sequence[Field]) -> Any:
+    def _record(self, row: sa.Row[Any], wanted: Sequence[Field]) -> Any:
         values = {
-            field.name: msgspec.json.decode(row[field.name], type=field.type)
-            if field.storage == "json" and row[field.name] is not None
-            else row[field.name]
-            for field in wanted
+            field.name: value if value is None or field.load is None else field.load(value)
+            for field, value in zip(wanted, row, strict=True)
         }
-        return msgspec.convert(values, self._kind.struct, strict=False, from_attributes=True)
+        return self._kind.struct(**values)
 
 
 def _stored(value: Any, field: Field) -> Any:
