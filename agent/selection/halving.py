@@ -74,8 +74,14 @@ def drop_text(standing: Standing, leader: Standing, rounds_done: int) -> str:
 def fewest_threads(table: list[Standing], threads: Mapping[str, int], within: float = EQUAL_WITHIN) -> Standing:
     """Among those within ``within`` of the best score the one with the fewest threads; the better score breaks ties.
 
-    0 threads means "left to the runtime" and counts as more than any number.
+    One that the race could not tell from the best counts too, up to twice that distance. 0 threads means "left to the
+    runtime" and counts as more than any number.
     """
     best = table[0].score
-    near = [standing for standing in table if standing.score <= best * (1.0 + within)]
+
+    def is_near(standing: Standing) -> bool:
+        reach = 2 * within if standing.behind.low <= 1.0 else within
+        return standing.score <= best * (1.0 + reach)
+
+    near = [standing for standing in table if is_near(standing)]
     return min(near, key=lambda standing: (threads.get(standing.name) or 10**6, standing.score))

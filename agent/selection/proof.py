@@ -125,7 +125,7 @@ def _pairs(new: Opened, old: Opened, terms: ProofTerms, tools: SelectionTools, p
 
 def _against_sketch(new: Opened, old: LatencySketch, terms: ProofTerms, tools: SelectionTools) -> Proof:
     contender = Contender(_Role(NEW, new.lane), new.result.typical_us)
-    plan = RacePlan(deadline=tools.clock() + terms.budget_s, slice_s=0.25, min_rounds=3, max_rounds=6, halve=False)
+    plan = RacePlan(deadline=tools.clock() + terms.budget_s, slice_s=0.5, min_rounds=3, max_rounds=3, halve=False)
     outcome = run_race([contender], plan, tools.clock)
     if NEW in outcome.failed:
         raise outcome.failed[NEW]

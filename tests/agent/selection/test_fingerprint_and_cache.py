@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -51,6 +52,16 @@ def test_another_device_has_another_fingerprint(request_: SelectionRequest, what
     other = OTHER_DEVICES[what]
     assert device_fingerprint(other) != device_fingerprint(DEVICE)
     assert fingerprint(dataclasses.replace(request_, device=other)) != fingerprint(request_)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"budget_cpus": 2.0}, {"affinity": frozenset({0})}, {"objective": "memory"}, {"max_drop": 0.02},
+     {"device": msgspec.structs.replace(DEVICE, runtimes=[RuntimeFact(name="stub", version="1.1", status="usable")])}],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_other_circumstances_have_another_fingerprint(request_: SelectionRequest, change: dict[str, Any]) -> None:
+    assert fingerprint(dataclasses.replace(request_, **change)) != fingerprint(request_)
 
 
 def test_what_changes_by_the_minute_does_not_change_it(request_: SelectionRequest) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from agent.selection.halving import Standing, fewest_threads, is_decided, standings, to_drop
 from agent.selection.statistics import RatioBounds
@@ -57,9 +58,17 @@ def test_a_race_is_decided_when_all_are_surely_behind_or_surely_equal() -> None:
 
 def test_within_one_percent_the_fewest_threads_win() -> None:
     table = [standing("t4", 100.0), standing("t1", 100.9), standing("t2", 100.5), standing("t1-slow", 102.0)]
+    table = [replace(row, behind=RatioBounds(1.005, 1.01, 1.02)) for row in table]
     threads = {"t4": 4, "t1": 1, "t2": 2, "t1-slow": 1}
     assert fewest_threads(table, threads).name == "t1"
     assert fewest_threads([table[0], table[3]], threads).name == "t4"
+
+
+def test_one_that_cannot_be_told_from_the_best_may_be_two_percent_behind() -> None:
+    threads = {"t4": 4, "t1": 1}
+    unsure, sure = standing("t1", 101.8, low=0.98, high=1.06), standing("t1", 101.8, low=1.01, high=1.03)
+    assert fewest_threads([standing("t4", 100.0), unsure], threads).name == "t1"
+    assert fewest_threads([standing("t4", 100.0), sure], threads).name == "t4"
 
 
 def test_threads_left_to_the_runtime_count_as_many() -> None:
