@@ -201,6 +201,8 @@ class LinkSuite:
     def test_expired_retained_and_mixed_up_commands_are_not_done(self, rig: Rig, device: Device) -> None:
         topic = topics.command(ACCOUNT.site, ACCOUNT.device, "kept")
         rig.publish(topic, a_command("kept"), retain=True)
+        rig.publish(up("event"), b"after it")  # sent later on the same connection: when it is back, that one is kept
+        eventually(lambda: rig.received(up("event")))
         device.start()
         eventually(lambda: device.session.connected)
         rig.publish(topics.command(ACCOUNT.site, ACCOUNT.device, "old"), a_command("old", expires_in_ms=-1000))
