@@ -8,7 +8,6 @@ import os
 import secrets
 import socket
 import threading
-from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -38,6 +37,7 @@ from fleet.services.clock import unix_ms
 from fleet.services.enrolment import Enrolment
 from fleet.services.inventory import Effects, Inventory
 from fleet.services.reading import Reading
+from fleet.services.retention import Retention
 from fleet.services.rollouts import Rollouts
 from fleet.services.ticker import Ticker
 from fleet.services.wishes import Wishes
@@ -84,7 +84,8 @@ class FleetServer:
         self._rollouts = Rollouts(self._store, self._bundles, self._wishes, unix_ms, secrets.token_bytes)
         self._reading = Reading(self._store, unix_ms)
         self._intake = Intake(Inventory(self._store).ingest, self._after_batch, unix_ms)
-        self._ticker = Ticker(self._rollouts.tick)
+        self._retention = Retention(self._store, unix_ms)
+        self._ticker = Ticker(self._tick)
         self._watch = _LinkWatch(lambda: self.connected, self._reconnected)
         self.url = ""
         self.mqtt_port = 0
@@ -151,6 +152,10 @@ class FleetServer:
     def _endpoint(self) -> MqttEndpoint:
         return MqttEndpoint(port=self._broker.address.port)
 
+    def _tick(self) -> None:
+        self._rollouts.tick()
+        self._retention.sweep()
+
     def _after_batch(self, effects: Effects) -> None:
         self._wishes.publish(effects.lagging)
         if effects.rollouts:
@@ -170,13 +175,13 @@ class FleetServer:
 
     def _metrics(self) -> str:
         counters = self._intake.counters
-        states = Counter(rollout.state.value for rollout, _ in self._rollouts.all())
+        states = self._rollouts.states()
         dropped = {"malformed": counters.malformed, "stranger": counters.strangers, "poison": counters.poison}
-        devices = self._reading.devices()
+        devices, online = self._reading.count()
         return render(
             [
-                single("mindfleet_devices", "gauge", "Devices enrolled.", len(devices)),
-                single("mindfleet_devices_online", "gauge", "Devices online.", sum(r.device.online for r in devices)),
+                single("mindfleet_devices", "gauge", "Devices enrolled.", devices),
+                single("mindfleet_devices_online", "gauge", "Devices online.", online),
                 single("mindfleet_broker_connected", "gauge", "1 while the broker answers.", float(self.connected)),
                 single("mindfleet_messages_stored_total", "counter", "Messages stored.", counters.stored),
                 Metric("mindfleet_messages_dropped_total", "counter", "Messages dropped.",

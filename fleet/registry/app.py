@@ -166,8 +166,11 @@ class RegistryApp:
 
     async def _finish(self, request: Request, name: str, upload: str, digest: str) -> None:
         path = await asyncio.to_thread(self._blobs.upload_path, upload)
-        await request.body_to(path, MAX_BLOB_BYTES)
-        await asyncio.to_thread(self._blobs.finish_upload, upload, digest)
+        try:
+            await request.body_to(path, MAX_BLOB_BYTES)
+            await asyncio.to_thread(self._blobs.finish_upload, upload, digest)
+        finally:
+            await asyncio.to_thread(path.unlink, missing_ok=True)  # a full disk must not keep half a blob
         await _created(request, name, "blobs", digest)
 
     async def _put_manifest(self, request: Request, name: str, reference: str) -> None:

@@ -59,10 +59,16 @@ class Reading:
 
     def online(self) -> set[str]:
         """Ids of the devices that are online."""
+        return {device.id for device in self._light() if device.online}
+
+    def count(self) -> tuple[int, int]:
+        """How many devices there are, and how many of them are online."""
+        devices = self._light()
+        return len(devices), sum(device.online for device in devices)
+
+    def _light(self) -> list[Device]:
         with self._store.read() as work:
-            return {
-                d.id for d in work.devices.find(without=("capabilities", "reported", "vitals", "choices")) if d.online
-            }
+            return work.devices.find(without=("capabilities", "reported", "vitals", "choices"))
 
     def _records(self, work: UnitOfWork, devices: list[Device]) -> list[DeviceRecords]:
         one = {"device": devices[0].id} if len(devices) == 1 else {}

@@ -6,6 +6,7 @@ Wishes are sent after the commit; one that was committed and not sent is found b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -77,6 +78,11 @@ class Rollouts:
             for target in work.targets.find():
                 targets.setdefault(target.rollout, []).append(target)
         return [(rollout, targets[rollout.id]) for rollout in rollouts]
+
+    def states(self) -> dict[str, int]:
+        """How many rollouts are in each state."""
+        with self._store.read() as work:
+            return Counter(rollout.state.value for rollout in work.rollouts.find())
 
     def act(self, rollout: str, event: RolloutEvent, why: str) -> None:
         """An operator's verb. Raises NotFound, NotAllowedNow, InvalidRollout (no device matches)."""

@@ -98,11 +98,15 @@ class _MemoryRepository:
             elif not only:
                 rows[key] = record
 
-    def delete(self, where: Mapping[str, Condition]) -> int:
-        if not where:
+    def delete(self, where: Mapping[str, Condition], *, below: Mapping[str, int] | None = None) -> int:
+        if not where and not below:
             raise ValueError("delete needs a condition")
         rows = self._work.changing(self._kind.name)
-        gone = [key for key, record in rows.items() if _fits(record, where, {})]
+        gone = [
+            key
+            for key, record in rows.items()
+            if _fits(record, where, {}) and all(getattr(record, name) < high for name, high in (below or {}).items())
+        ]
         for key in gone:
             del rows[key]
         return len(gone)

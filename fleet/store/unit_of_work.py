@@ -54,8 +54,8 @@ class Repository(Protocol[T]):
     def save(self, records: Sequence[T], *, only: Sequence[str] = ()) -> None:
         """Insert or replace by key. ``only``: of records that exist, write just these fields (the rest stays)."""
 
-    def delete(self, where: Mapping[str, Condition]) -> int:
-        """Delete what ``find`` would find; how many. An empty ``where`` is refused (ValueError)."""
+    def delete(self, where: Mapping[str, Condition], *, below: Mapping[str, int] | None = None) -> int:
+        """Delete what ``find`` would find and is ``below`` those bounds; how many. No condition: ValueError."""
 
 
 class UnitOfWork(Protocol):

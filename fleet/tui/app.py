@@ -147,8 +147,7 @@ class FleetApp(App[None]):
                 self.post_message(Said(line(Span("server answers again", Tone.GOOD))))
             self.link = self.link.answered()
             self._remember(answer)
-            if screen.is_running:
-                screen.receive(answer, self._clock_s())
+            screen.receive(answer, self._clock_s())
         self._tell_link()
 
     def _remember(self, answer: object) -> None:
@@ -162,7 +161,7 @@ class FleetApp(App[None]):
 
     def _tell_link(self) -> None:
         screen = self.live_screen
-        if screen is not None and screen.is_mounted:
+        if screen is not None:
             now_s = self._clock_s()
             screen.show_link(self.link.trouble_at(now_s), now_s)
 
@@ -181,7 +180,7 @@ class FleetApp(App[None]):
         screen.say(event.line)
         if self._said_timer is not None:
             self._said_timer.stop()
-        self._said_timer = self.set_timer(SAID_FOR_S, lambda: screen.say(None) if screen.is_mounted else None)
+        self._said_timer = self.set_timer(SAID_FOR_S, lambda: screen.say(None))
 
     @on(VerbConfirmed)
     def _verb_confirmed(self, event: VerbConfirmed) -> None:

@@ -153,9 +153,18 @@ class StoreSuite:
             assert work.devices.delete({"id": "nobody"}) == 0
             with pytest.raises(ValueError):
                 work.devices.delete({})
+            assert work.devices.delete({}, below={"enrolled_ms": 5}) == 0
             work.commit()
         with store.read() as work:
             assert [device.id for device in work.devices.find()] == ["cam-1"]
+
+    def test_old_rows_are_deleted_by_an_upper_bound(self, store: Store) -> None:
+        save(store, "events", *(DeviceEvent(device="d", id=f"e{n}", at_ms=n, kind="k", text="t") for n in range(5)))
+        with store.write() as work:
+            assert work.events.delete({"device": "d"}, below={"at_ms": 3}) == 3
+            work.commit()
+        with store.read() as work:
+            assert [event.at_ms for event in work.events.find()] == [3, 4]
 
     def test_writers_take_turns_and_lose_nothing(self, store: Store) -> None:
         save(store, "rollouts", ROLLOUT)

@@ -64,10 +64,11 @@ class SqlRepository:
         else:
             self._connection.execute(self._upsert(), rows)
 
-    def delete(self, where: Mapping[str, Condition]) -> int:
-        if not where:
+    def delete(self, where: Mapping[str, Condition], *, below: Mapping[str, int] | None = None) -> int:
+        if not where and not below:
             raise ValueError("delete needs a condition")
-        deletes = [self._table.delete().where(*self._conditions(part)) for part in _parts(where)]
+        high = [self._table.c[name] < value for name, value in (below or {}).items()]
+        deletes = [self._table.delete().where(*self._conditions(part), *high) for part in _parts(where)]
         return sum(self._connection.execute(delete).rowcount for delete in deletes)
 
     def _conditions(self, where: Mapping[str, Condition]) -> list[sa.ColumnElement[bool]]:

@@ -39,6 +39,7 @@ class LiveScreen(Screen[None], Generic[Answer]):
         self.desk = desk
         self.answer: Answer | None = None
         self._answered_s: float | None = None
+        self._is_built = False
 
     def question(self) -> Callable[[FleetApi], Answer]:
         raise NotImplementedError
@@ -58,21 +59,35 @@ class LiveScreen(Screen[None], Generic[Answer]):
         yield StatusLine(glyphs, id="said")
         yield Footer(compact=True)
 
+    @property
+    def can_show(self) -> bool:
+        """Its widgets are there: not before it is built, not after it was left."""
+        return self._is_built and self.is_attached
+
+    def on_mount(self) -> None:
+        self._is_built = True
+        if self.answer is not None:
+            self.show(self.answer)
+
     def receive(self, answer: Answer, now_s: float) -> None:
         """An answer came."""
         self.answer = answer
         self._answered_s = now_s
-        self.show(answer)
+        if self.can_show:
+            self.show(answer)
 
     def show_link(self, trouble: str | None, now_s: float) -> None:
         """Says what is wrong with the server, and greys what is shown as long as it lasts."""
+        if not self.can_show:
+            return
         self.query_one("#connection", StatusLine).say(connection_line(trouble, self._answered_s, now_s))
         for widget in (*self.query(LinesPane), *self.query(RowTable)):
             widget.stale = trouble is not None
 
     def say(self, line: Line | None) -> None:
         """One line above the keys."""
-        self.query_one("#said", StatusLine).say(line)
+        if self.can_show:
+            self.query_one("#said", StatusLine).say(line)
 
     def on_screen_resume(self) -> None:
         self.post_message(AskNow())

@@ -109,8 +109,9 @@ class RowTable(Painted):
 
     def set_sorted_by(self, column: str, *, descending: bool) -> None:
         """Marks a column's title."""
-        self._sorted_by = (column, descending)
-        self.refresh()
+        if self._sorted_by != (column, descending):
+            self._sorted_by = (column, descending)
+            self.refresh_line(self.scroll_offset.y)
 
     def _keep_cursor(self) -> None:
         keys = self._listing.keys

@@ -32,9 +32,10 @@ class StatusLine(Painted, can_focus=False):
 
     def say(self, line: Line | None) -> None:
         """None or an empty line hides it."""
-        self.line = line or BLANK
-        self.set_class(bool(self.line), "-speaks")
-        self.refresh()
+        if (line or BLANK) != self.line:
+            self.line = line or BLANK
+            self.set_class(bool(self.line), "-speaks")
+            self.refresh()
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - it has one line
         width, left = self.size.width, self.size.width

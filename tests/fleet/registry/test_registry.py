@@ -209,6 +209,7 @@ def test_a_client_that_goes_away_leaves_no_blob(store: BlobStore) -> None:
              f"digest={DIGEST}".encode(), "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}  # fmt: skip
     asyncio.run(app(scope, gone, keep))
     assert sent[0]["status"] == 400
+    assert list(store._uploads.iterdir()) == []
     assert store.size(DIGEST) is None
 
 
