@@ -51,6 +51,8 @@ def _variant(outcome: RouteOutcome) -> dict[str, Any]:
         "runtime_version": outcome.runtime_version,
         "timings_s": {stage: round(seconds, 3) for stage, seconds in outcome.timings_s.items()},
     }
+    if outcome.tried:
+        told["tried"] = outcome.tried
     if outcome.spec is not None:
         told.update(size_bytes=outcome.spec.size_bytes, notes=outcome.spec.notes, accuracy=outcome.spec.accuracy)
     if outcome.left_out is not None:

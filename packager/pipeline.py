@@ -31,7 +31,8 @@ from packager.samples import Samples, load_samples, write_rows
 from packager.source import read_source
 from packager.sources.model import SourceModel
 from packager.sources.onnx_signature import with_observed_ranks
-from packager.variant_build import Measure, RouteOutcome, Workshop, build_variant
+from packager.variant_build import RouteOutcome, build_variant
+from packager.workshop import Measure, Workshop
 
 MEMORY_FACTOR = 8
 """A converter may hold the weights this many times over."""

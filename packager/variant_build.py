@@ -1,68 +1,47 @@
-"""One route to its end: convert, find out how the file takes a request, run it, judge it against the source."""
+"""One route to its end: convert, find out how the file takes a request, run it, judge it against the source; an int8
+variant that fails its gate is repaired before it is given up (packager.repair)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from edge_contracts.bundle import LeftOut, VariantSpec, VersionRange
 from edge_contracts.compatibility import version_in_range
-from edge_contracts.parity import Verdict, judge
-from edge_contracts.tensor_signature import Signature
-from packager import bindings as binding
+from edge_contracts.parity import Verdict
 from packager.bindings import Bindings
 from packager.conversion import Heartbeats, convert
 from packager.converters.converter import ConversionJob, Converted, Converter
 from packager.converters.registry import converter, missing_module
-from packager.errors import ConverterError, PackagerError, RuntimeRefused
+from packager.errors import ConverterError, PackagerError, RuntimeRefused, ToolchainMissing
 from packager.file_runtimes import missing_pip_line
 from packager.isolated_run import ModelRunner
-from packager.recipe import Recipe, Route
-from packager.reference import Reference
-from packager.samples import Array, Sample
-from packager.sources.model import SourceModel
+from packager.recipe import Route
+from packager.repair import Repair, repairs
+from packager.variant_check import Checked, check_file
 from packager.variant_file import file_facts
-
-PROBE_ROWS = 3
-BATCH_DISTANCE = 0.2
+from packager.workshop import Workshop
 
 
 @dataclass(frozen=True)
-class Measure:
-    """Against what a variant is judged: the goldens, and the calibration where no goldens were given."""
+class Attempt:
+    """One conversion with one set of options, and how it was judged."""
 
-    goldens: Reference
-    calibration: Reference | None
-    calibration_file: Path | None
-    activation_bytes: int | None
+    options: dict[str, str]
+    folder: Path
+    converted: Converted
+    checked: Checked
 
-    @property
-    def weightiest(self) -> Reference:
-        """The one whose numbers the bundle tells."""
-        return self.calibration or self.goldens
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """What every route of a build shares."""
-
-    source: SourceModel
-    signature: Signature
-    measure: Measure
-    recipe: Recipe
-    work_dir: Path
-    environ: Mapping[str, str]
-    say: Callable[[str], None]
-    clock: Callable[[], float] = time.monotonic
+    def files(self) -> dict[str, Path]:
+        """The files that were made, by name."""
+        return {path.name: path for path in sorted((self.folder / "out").iterdir())}
 
 
 @dataclass(frozen=True)
 class RouteOutcome:
-    """Exactly one of ``spec`` (with ``files``) and ``left_out``; ``timings_s`` by stage; ``attempts`` in words."""
+    """Exactly one of ``spec`` (with ``files``) and ``left_out``. ``timings_s`` by stage. ``tried``: each attempt in
+    words, where there was more than one."""
 
     route: Route
     spec: VariantSpec | None = None
@@ -71,6 +50,7 @@ class RouteOutcome:
     timings_s: dict[str, float] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     runtime_version: str = ""
+    tried: list[str] = field(default_factory=list)
     log: tuple[str, ...] = ()
 
 
@@ -85,9 +65,14 @@ def build_variant(route: Route, shop: Workshop) -> RouteOutcome:
         shop.say(f"{route.name}: converting")
         return _build(made, route, shop, timings)
     except PackagerError as error:
-        shop.say(f"{route.name}: left out: {_reason(error)}")
+        reason = (
+            f"its converter is not installed: {error.install_line}"
+            if isinstance(error, ToolchainMissing)
+            else str(error)
+        )
+        shop.say(f"{route.name}: left out: {reason}")
         log = error.last_lines if isinstance(error, ConverterError) else ()
-        return RouteOutcome(route, left_out=LeftOut(name=route.name, reason=_reason(error)), timings_s=timings, log=log)
+        return RouteOutcome(route, left_out=LeftOut(name=route.name, reason=reason), timings_s=timings, log=log)
 
 
 def _cannot(made: Converter, route: Route, shop: Workshop) -> str:
@@ -102,32 +87,64 @@ def _cannot(made: Converter, route: Route, shop: Workshop) -> str:
 
 
 def _build(made: Converter, route: Route, shop: Workshop, timings: dict[str, float]) -> RouteOutcome:
-    folder = shop.work_dir / route.name
+    first = _attempt(made, route, shop, {}, timings)
+    tried = [first]
+    plan = repairs(route.converter, shop.recipe.max_float_layers)
+    repair: Repair | None = None
+    while not tried[-1].checked.verdict.passed:
+        found = [(item.options, item.checked.verdict, item.converted.ranking) for item in tried]
+        repair = plan(found)
+        if repair is None:
+            break
+        shop.say(f"{route.name}: {tried[-1].checked.verdict.reason}; trying {repair.words}")
+        tried.append(_repaired(made, route, shop, repair.options, timings, first))
+    last = tried[-1]
+    words = [f"{item.options or 'as it is'}: {item.checked.verdict.reason or 'passed'}" for item in tried]
+    common = RouteOutcome(
+        route, timings_s=timings, tools=last.converted.tools, runtime_version=last.checked.version,
+        tried=words if len(words) > 1 else [],
+    )  # fmt: skip
+    if not last.checked.verdict.passed:
+        reason = tried[0].checked.verdict.reason + (
+            f"; {len(tried) - 1} repairs did not help" if len(tried) > 1 else ""
+        )
+        shop.say(f"{route.name}: left out: {reason}")
+        return replace(common, left_out=LeftOut(name=route.name, reason=reason))
+    shop.say(f"{route.name}: {_numbers(last.checked.verdict)}")
+    spec = _spec(route, shop, last, [f"repaired: {repair.words}"] if repair else [])
+    return replace(common, spec=spec, files=last.files())
+
+
+def _repaired(
+    made: Converter, route: Route, shop: Workshop, options: dict[str, str], timings: dict[str, float], first: Attempt
+) -> Attempt:
+    """A repair that cannot even be made is one that did not help."""
+    try:
+        return _attempt(made, route, shop, options, timings)
+    except PackagerError as error:
+        verdict = Verdict(first.checked.verdict.accuracy, False, str(error))
+        return Attempt(options, first.folder, first.converted, replace(first.checked, verdict=verdict))
+
+
+def _attempt(
+    made: Converter, route: Route, shop: Workshop, options: dict[str, str], timings: dict[str, float]
+) -> Attempt:
+    folder = shop.work_dir / f"{route.name}-{len(list(shop.work_dir.glob(f'{route.name}-*')))}"
     folder.mkdir()
     heartbeats = Heartbeats(shop.say, route.name)
     job = ConversionJob(
         converter=route.converter, model=str(shop.source.path), source_format=shop.source.format,
         out=str(folder / "out"), calibration=str(shop.measure.calibration_file or ""),
-        fixed_shapes=_fixed_shapes(route, shop), options=route.options, environ=dict(shop.environ),
+        fixed_shapes=_fixed_shapes(route, shop), options={**route.options, **options}, environ=dict(shop.environ),
     )  # fmt: skip
     started = shop.clock()
     converted = convert(made, job, folder, heartbeats)
-    timings["convert"] = shop.clock() - started
-    entry = folder / "out" / converted.entry
-    started = shop.clock()
+    checking = shop.clock()
     runner = ModelRunner(folder, shop.environ, heartbeats)
-    bound, verdict, version, notes = check_file(route.runtime, entry, shop, runner)
-    timings["check"] = shop.clock() - started
-    if not verdict.passed:
-        shop.say(f"{route.name}: left out: {verdict.reason}")
-        return RouteOutcome(
-            route, left_out=LeftOut(name=route.name, reason=verdict.reason), timings_s=timings, tools=converted.tools,
-            runtime_version=version,
-        )  # fmt: skip
-    shop.say(f"{route.name}: {_numbers(verdict)}")
-    files = {path.name: path for path in sorted((folder / "out").iterdir())}
-    spec = _spec(route, shop, converted, bound, verdict, files, notes)
-    return RouteOutcome(route, spec, files, timings_s=timings, tools=converted.tools, runtime_version=version)
+    checked = check_file(route.runtime, folder / "out" / converted.entry, shop, runner)
+    timings["convert"] = timings.get("convert", 0.0) + checking - started
+    timings["check"] = timings.get("check", 0.0) + shop.clock() - checking
+    return Attempt(options, folder, converted, checked)
 
 
 def _fixed_shapes(route: Route, shop: Workshop) -> dict[str, list[int]]:
@@ -142,95 +159,19 @@ def _fixed_shapes(route: Route, shop: Workshop) -> dict[str, list[int]]:
     return {**sample, **shop.recipe.fixed_shapes}
 
 
-def check_file(
-    runtime: str, entry: Path, shop: Workshop, runner: ModelRunner
-) -> tuple[Bindings, Verdict, str, list[str]]:
-    """Bindings, the worst verdict, the runtime's version, notes. Raises RuntimeRefused."""
-    bound = find_bindings(runtime, entry, shop.signature, shop.measure.goldens, runner)
-    references = [shop.measure.goldens, *([shop.measure.calibration] if shop.measure.calibration else [])]
-    rows = [row for reference in references for row in reference.rows]
-    batched = shop.measure.goldens.batched
-    asked = [*rows, *([batched[0]] if batched else [])]
-    answers = runner.run(runtime, entry, [bound.to_file(shop.signature, row) for row in asked])
-    notes: list[str] = []
-    if batched and not bound.frozen(shop.signature):
-        bound, notes = _without_batch(bound, shop, answers.rows[-1], batched[1])
-    failed = sorted(index for index in answers.failures if index < len(rows))
-    if failed:
-        raise RuntimeRefused(runtime, f"cannot run sample {failed[0]}: {answers.failures[failed[0]]}")
-    given = [bound.from_file(shop.signature, answer) for answer in answers.rows[: len(rows)]]
-    verdicts: list[Verdict] = []
-    for reference in references:
-        part, given = given[: len(reference.rows)], given[len(reference.rows) :]
-        verdicts.append(judge(reference.answers, part, reference.labels, shop.recipe.max_drop))
-    failing = next((verdict for verdict in verdicts if not verdict.passed), None)
-    return bound, failing or verdicts[-1], answers.version, notes
-
-
-def find_bindings(runtime: str, entry: Path, signature: Signature, goldens: Reference, runner: ModelRunner) -> Bindings:
-    """How the file takes a request. Raises RuntimeRefused."""
-    described = runner.run(runtime, entry, [])
-    names = {tensor.name for tensor in [*described.inputs, *described.outputs]}
-    if {spec.name for spec in [*signature.inputs, *signature.outputs]} <= names and runtime != "tflite":
-        return binding.by_name(runtime, signature, described.inputs, described.outputs)
-    rows, expected = goldens.rows[:PROBE_ROWS], goldens.answers[:PROBE_ROWS]
-    choices = [Bindings(inputs, []) for inputs in binding.arrangements(signature, described.inputs)]
-    asked = [choice.to_file(signature, row) for choice in choices for row in rows]
-    answers = runner.run(runtime, entry, asked)
-    best: tuple[float, Bindings] | None = None
-    for position, choice in enumerate(choices):
-        part = answers.rows[position * len(rows) : (position + 1) * len(rows)]
-        if not all(part):
-            continue
-        outputs, distance = binding.nearest_outputs(signature, described.outputs, expected, part)
-        if best is None or distance < best[0] - binding.TIE:
-            best = (distance, Bindings(choice.inputs, outputs))
-    if best is None:
-        reason = next(iter(answers.failures.values()), "no arrangement of its tensors fits the source's")
-        raise RuntimeRefused(runtime, f"cannot run it: {reason}")
-    if best[0] > binding.MAX_DISTANCE:
-        raise RuntimeRefused(runtime, f"answers far from the source's in every layout (1 - cosine is {best[0]:.3f})")
-    return best[1]
-
-
-def _without_batch(bound: Bindings, shop: Workshop, answer: Sample, expected: Sample) -> tuple[Bindings, list[str]]:
-    """A file that is wrong for two samples at once is declared for one at a time: the device then splits."""
-    if answer:
-        got = bound.from_file(shop.signature, answer)
-        if all(_alike(want, got[name]) for name, want in expected.items()):
-            return bound, []
-    axis = shop.measure.goldens.batch_axis
-    assert axis is not None
-    note = "takes one sample at a time: it is wrong for two in one request"
-    return binding.frozen_to_one_sample(bound, shop.signature, axis), [note]
-
-
-def _alike(want: Array, got: Array) -> bool:
-    if want.shape != got.shape:
-        return False
-    if want.dtype.kind != "f":
-        return True
-    a, b = np.nan_to_num(want.astype(np.float64).ravel()), np.nan_to_num(got.astype(np.float64).ravel())
-    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return norm == 0 or 1 - float(a @ b) / norm <= BATCH_DISTANCE
-
-
-def _spec(
-    route: Route, shop: Workshop, converted: Converted, bound: Bindings, verdict: Verdict, files: dict[str, Path],
-    notes: list[str],
-) -> VariantSpec:  # fmt: skip
+def _spec(route: Route, shop: Workshop, attempt: Attempt, notes: list[str]) -> VariantSpec:
+    files, bound, converted = attempt.files(), attempt.checked.bindings, attempt.converted
     facts = file_facts(route.runtime, files[converted.entry])
     _require_declared(route.runtime, facts.runtime_versions.minimum, shop.recipe.device_runtimes)
     size = sum(path.stat().st_size for path in files.values())
     activations = shop.measure.activation_bytes
-    channels_last = any(item.permutation is not None for item in bound.inputs)
     return VariantSpec(
         name=route.name, runtime=route.runtime, target=route.target, precision=route.precision, entry=converted.entry,
         inputs=bound.inputs, outputs=bound.outputs, runtime_versions=facts.runtime_versions, opset=facts.opset,
         ir_version=facts.ir_version, operators=facts.operators, size_bytes=size,
         peak_memory_bytes=None if activations is None else size + activations,
-        layout=_layout(bound, channels_last), frozen_dimensions=bound.frozen(shop.signature),
-        accuracy=verdict.accuracy, notes=[*converted.notes, *notes],
+        layout=_layout(bound), frozen_dimensions=bound.frozen(shop.signature),
+        accuracy=attempt.checked.verdict.accuracy, notes=[*converted.notes, *attempt.checked.notes, *notes],
     )  # fmt: skip
 
 
@@ -241,7 +182,8 @@ def _require_declared(runtime: str, minimum: str | None, declared: Mapping[str, 
         raise RuntimeRefused(runtime, f">= {minimum} is needed for it; the target has {has}")
 
 
-def _layout(bound: Bindings, channels_last: bool) -> str | None:
+def _layout(bound: Bindings) -> str | None:
+    channels_last = any(item.permutation is not None for item in bound.inputs)
     if not any(len(item.shape) == 4 for item in bound.inputs):
         return None
     return "NHWC" if channels_last else "NCHW"
@@ -253,11 +195,3 @@ def _numbers(verdict: Verdict) -> str:
         f"{accuracy.metric} {accuracy.value:.4f} (source {accuracy.source_value:.4f}), "
         f"max error {accuracy.max_abs_error:.2g} on {accuracy.samples} samples"
     )
-
-
-def _reason(error: PackagerError) -> str:
-    from packager.errors import ToolchainMissing
-
-    if isinstance(error, ToolchainMissing):
-        return f"its converter is not installed: {error.install_line}"
-    return str(error)

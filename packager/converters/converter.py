@@ -52,11 +52,15 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Converted(msgspec.Struct, frozen=True, kw_only=True):
-    """``entry`` is the file in ``job.out`` that the runtime opens. ``tools``: versions of what made it."""
+    """``entry`` is the file in ``job.out`` that the runtime opens. ``tools``: versions of what made it.
+
+    ``ranking``: layers that lost most to quantisation first, where the option ``rank`` asked for it.
+    """
 
     entry: str
     tools: dict[str, str] = {}
     notes: list[str] = []
+    ranking: list[str] = []
 
 
 class Converter(Protocol):

@@ -1,7 +1,7 @@
 """ONNX fp32 -> int8 by ONNX Runtime's static quantisation: QDQ, activations uint8, weights int8 per channel.
 
 Options: ``method`` minmax (default) | entropy | percentile: how activation ranges are taken from the calibration;
-``keep_float``: names of nodes that stay float, separated by newlines.
+``keep_float``: names of nodes that stay float, separated by newlines; ``rank``: say which layers lost most.
 Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from packager.converters import onnx_file
 from packager.converters.converter import ConversionJob, Converted, Needs, Progress
+from packager.converters.layer_ranking import ranking
 from packager.errors import ConverterError
 from packager.samples import Sample, read_rows
 from packager.sources.external_data import all_graphs
@@ -40,10 +41,12 @@ class OnnxInt8Static:
         model = onnx_file.load(raw)
         notes = _require_quantized(model)
         _require_finite_scales(model)
+        ranked = ranking(prepared, raw, rows) if "rank" in job.options else []
         for leftover in out.iterdir():
             leftover.unlink()
         entry = onnx_file.save(onnx_file.clean(model), out)
-        return Converted(entry=entry, tools={name: version(name) for name in ("onnx", "onnxruntime")}, notes=notes)
+        return Converted(entry=entry, tools={name: version(name) for name in ("onnx", "onnxruntime")}, notes=notes,
+                         ranking=ranked)  # fmt: skip
 
 
 def _prepare(source: Path, target: Path) -> None:
@@ -54,6 +57,15 @@ def _prepare(source: Path, target: Path) -> None:
     # Its optimiser refuses graphs that quantise well without it.
     except Exception:  # noqa: BLE001
         target.write_bytes(source.read_bytes())
+    _name_nodes(target)
+
+
+def _name_nodes(path: Path) -> None:
+    """Layers that are to stay float are told by name."""
+    model = onnx_file.load(path)
+    for place, node in enumerate(model.graph.node):
+        node.name = node.name or f"{node.op_type}_{place}"
+    path.write_bytes(model.SerializeToString(deterministic=True))
 
 
 def _quantize(source: Path, target: Path, rows: list[Sample], options: dict[str, str]) -> None:
