@@ -61,10 +61,17 @@ class SqlStore:
         if self._engine is None:
             raise RuntimeError("open() the store first")
         try:
-            with self._engine.connect().execution_options(**{_WRITES: writes}) as connection:
+            with self._engine.connect().execution_options(**self._options(writes)) as connection:
                 yield connection  # closing rolls back what was not committed
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             raise StoreUnavailable(str(getattr(error, "orig", None) or error).splitlines()[0]) from error
+
+    def _options(self, writes: bool) -> dict[str, Any]:
+        """A reader sees one state: SQLite's transactions do by themselves, PostgreSQL's must be told."""
+        assert self._engine is not None
+        if writes or self._engine.dialect.name != "postgresql":
+            return {_WRITES: writes}
+        return {_WRITES: False, "isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
 
 class _SqlWork:
