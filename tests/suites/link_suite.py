@@ -235,8 +235,9 @@ class LinkSuite:
             device.session.report(an_end(version), final=version in (3, 4))
         rig.recover(device.link)
         eventually(lambda: self._versions(rig)[-1:] == [5])
-        after_outage = [version for version in self._versions(rig) if version > 1]
-        assert list(dict.fromkeys(after_outage)) == [3, 4, 5]
+        # 2 is no end: it may be left out, or be told when the broker comes back before the next report.
+        told = [version for version in dict.fromkeys(self._versions(rig)) if version > 2]
+        assert told == [3, 4, 5]
         device.session.stop()
 
     def test_ends_survive_a_restart_of_the_agent(self, rig: Rig, tmp_path: Path) -> None:
