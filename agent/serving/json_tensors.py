@@ -2,7 +2,8 @@
 
 ``data`` is either flat in row-major order or nested exactly as the shape says. FP16 and BF16 have no JSON form.
 Time and memory are linear in the length of the text: msgspec refuses NaN literals, numbers out of range, invalid UTF-8
-and nesting beyond the interpreter's recursion limit.
+and nesting beyond the interpreter's recursion limit; many numbers are decoded and encoded piece by piece, since a
+Python number costs up to 32 bytes while it lives.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,6 +22,11 @@ from edge_contracts.inference_wire import join_bytes_elements, split_bytes_eleme
 from edge_contracts.tensor_signature import BYTES, element_count
 
 MAX_RANK = 32
+LARGE_TEXT_BYTES = 256 * 1024
+"""Texts beyond this are decoded in pieces."""
+
+_PIECE_BYTES = 32 * 1024
+_PIECE_NUMBERS = 8 * 1024
 _TYPECODE = {
     "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q", "INT8": "b", "INT16": "h", "INT32": "i",
     "INT64": "q", "FP32": "f", "FP64": "d",
@@ -28,6 +34,8 @@ _TYPECODE = {
 _ELEMENT: dict[str, type] = {"BOOL": bool, BYTES: str, "FP32": float, "FP64": float}
 _PLUS_INFINITY, _MINUS_INFINITY = b"\x00\x00\x80\x7f", b"\x00\x00\x80\xff"
 _BLANKS = b" \t\r\n"
+_ALL_BUT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b"[],")
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 
 
 def has_json_form(dtype: str) -> bool:
@@ -41,10 +49,22 @@ def json_element(dtype: str) -> type:
 
 
 def text_bytes(name: str, dtype: str, shape: Sequence[int], text: bytes | memoryview) -> bytes:
-    """The raw bytes of a tensor whose JSON ``data``, flat or nested, is ``text``. Raises MalformedTensor."""
+    """The raw bytes of a tensor whose JSON ``data``, flat or nested, is ``text`` (a valid JSON value).
+
+    Raises MalformedTensor naming the tensor.
+    """
     if not has_json_form(dtype):
         raise MalformedTensor(name, f"{dtype} has no JSON form: send it in binary (parameters.binary_data_size)")
-    return flat_bytes(name, dtype, shape, _flat_values(name, json_element(dtype), shape, text))
+    flat = bytes(text).strip(_BLANKS)
+    nested = flat[1:].lstrip(_BLANKS).startswith(b"[") if flat.startswith(b"[") else False
+    if dtype == BYTES:
+        depth = len(shape) if nested else 1
+        return flat_bytes(name, dtype, shape, _flat_strings(name, shape, flat, depth))
+    if nested:
+        flat = _flattened(name, shape, flat)
+    if len(flat) > LARGE_TEXT_BYTES:
+        return _bytes_in_pieces(name, dtype, shape, flat)
+    return flat_bytes(name, dtype, shape, _decoded(name, flat, json_element(dtype)))
 
 
 def flat_bytes(name: str, dtype: str, shape: Sequence[int], values: list[Any]) -> bytes:
@@ -60,8 +80,8 @@ def flat_bytes(name: str, dtype: str, shape: Sequence[int], values: list[Any]) -
     return _packed(name, dtype, values)
 
 
-def json_values(name: str, dtype: str, shape: Sequence[int], data: bytes | memoryview) -> list[Any]:
-    """The flat values of a tensor for JSON.
+def json_values(name: str, dtype: str, shape: Sequence[int], data: bytes | memoryview) -> list[Any] | msgspec.Raw:
+    """The flat values of a tensor as something that msgspec encodes.
 
     Raises MalformedTensor where JSON cannot carry them: FP16 and BF16, BYTES that are not UTF-8, NaN and infinity.
     """
@@ -72,55 +92,77 @@ def json_values(name: str, dtype: str, shape: Sequence[int], data: bytes | memor
             raise MalformedTensor(name, "holds bytes that are not UTF-8, which JSON cannot carry") from error
     if not has_json_form(dtype):
         raise MalformedTensor(name, f"{dtype} has no JSON form")
-    values: list[Any] = memoryview(_native(dtype, data)).cast(_TYPECODE[dtype]).tolist()  # type: ignore[call-overload]
-    if dtype in ("FP32", "FP64") and not math.isfinite(sum(values)) and not all(map(math.isfinite, values)):
-        raise MalformedTensor(name, "holds NaN or infinity, which JSON cannot carry")
+    native = memoryview(_native(dtype, data)).cast("B").cast(_TYPECODE[dtype])  # type: ignore[call-overload]
+    if len(native) <= _PIECE_NUMBERS:
+        return _finite(name, dtype, native.tolist())
+    pieces = (native[at : at + _PIECE_NUMBERS].tolist() for at in range(0, len(native), _PIECE_NUMBERS))
+    texts = [msgspec.json.encode(_finite(name, dtype, piece))[1:-1] for piece in pieces]
+    return msgspec.Raw(b"[%b]" % b",".join(texts))
+
+
+def _decoded(name: str, text: bytes, element: Any) -> list[Any]:
+    try:
+        values: list[Any] = msgspec.json.decode(text, type=list[element])
+    except _UNREADABLE as error:
+        raise MalformedTensor(name, f"data: {error}") from error
     return values
 
 
-def _flat_values(name: str, element: type, shape: Sequence[int], text: bytes | memoryview) -> list[Any]:
-    depth = len(shape) if _is_nested(text) else 1
+def _flattened(name: str, shape: Sequence[int], text: bytes) -> bytes:
+    """Nested numbers as flat ones. Their brackets and commas must be exactly those of ``shape``."""
+    fits = len(shape) <= MAX_RANK and all(size <= len(text) for size in _prefix_products(shape))
+    if not fits or text.translate(None, _ALL_BUT_STRUCTURE) != _structure(shape):
+        raise MalformedTensor(name, f"nested data does not have the shape {list(shape[:MAX_RANK])}")
+    return b"[]" if 0 in shape else b"[%b]" % text.translate(None, b"[]")
+
+
+def _prefix_products(shape: Sequence[int]) -> Iterator[int]:
+    product = 1
+    for size in shape:
+        product *= size
+        yield product
+
+
+def _structure(shape: Sequence[int]) -> bytes:
+    """Brackets and commas of nested JSON of that shape."""
+    structure = b"[%b]" % (b"," * (shape[-1] - 1)) if shape else b""
+    for size in reversed(shape[:-1]):
+        structure = b"[%b]" % b",".join([structure] * size)
+    return structure
+
+
+def _bytes_in_pieces(name: str, dtype: str, shape: Sequence[int], text: bytes) -> bytes:
+    """Flat numbers hold no comma, so the text may be cut at any of them."""
+    element, begin, end = json_element(dtype), 1, len(text) - 1
+    if not text.startswith(b"["):
+        raise MalformedTensor(name, "data: Expected `array`")
+    count, pieces = 0, []
+    while begin < end:
+        comma = text.find(b",", begin + _PIECE_BYTES, end)
+        cut = end if comma < 0 else comma
+        values = _decoded(name, b"[%b]" % text[begin:cut], element)
+        pieces.append(_packed(name, dtype, values))
+        count += len(values)
+        begin = cut + 1
+    expected = element_count(name, shape)
+    if count != expected:
+        raise MalformedTensor(name, f"expected {expected} values for shape {list(shape)}, got {count}")
+    return b"".join(pieces)
+
+
+def _flat_strings(name: str, shape: Sequence[int], text: bytes, depth: int) -> list[str]:
     if depth > MAX_RANK:
         raise MalformedTensor(name, f"rank {depth}; at most {MAX_RANK}")
-    kind: Any = element
-    for _ in range(depth):
+    kind: Any = str
+    for _ in range(depth - 1):
         kind = list[kind]
-    try:
-        level: list[Any] = msgspec.json.decode(text, type=kind)
-    except msgspec.ValidationError as error:
-        raise MalformedTensor(name, _plain(str(error), depth, shape)) from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise MalformedTensor(name, f"data: {error}") from error
+    level = _decoded(name, text, kind)
     for position in range(depth - 1):
-        level = _one_level_down(name, level, shape, position)
-    if depth > 1 and level and len(level) != element_count(name, shape):
-        raise MalformedTensor(name, f"nested data does not have the shape {list(shape)}")
+        lengths = set(map(len, level))
+        if len(level) != math.prod(shape[: position + 1]) or (lengths and lengths != {shape[position + 1]}):
+            raise MalformedTensor(name, f"nested data does not have the shape {list(shape)}")
+        level = list(chain.from_iterable(level))
     return level
-
-
-def _one_level_down(name: str, level: list[list[Any]], shape: Sequence[int], position: int) -> list[Any]:
-    """Concatenate the lists of ``level``, whose lengths must all be ``shape[position + 1]``."""
-    expected = math.prod(shape[: position + 1])
-    lengths = set(map(len, level))
-    if len(level) != expected or (lengths and lengths != {shape[position + 1]}):
-        raise MalformedTensor(name, f"nested data does not have the shape {list(shape)}")
-    return list(chain.from_iterable(level))
-
-
-def _is_nested(text: bytes | memoryview) -> bool:
-    head = bytes(text[:256]).lstrip(_BLANKS)
-    if not head.startswith(b"["):
-        return False
-    after = head[1:].lstrip(_BLANKS)
-    if not after and len(text) > 256:
-        after = bytes(text).lstrip(_BLANKS)[1:].lstrip(_BLANKS)
-    return after.startswith(b"[")
-
-
-def _plain(message: str, depth: int, shape: Sequence[int]) -> str:
-    if depth > 1 and "`array`" in message:
-        return f"data: {message}; nested data must have the shape {list(shape)}"
-    return f"data: {message}"
 
 
 def _packed(name: str, dtype: str, values: list[Any]) -> bytes:
@@ -140,7 +182,13 @@ def _packed(name: str, dtype: str, values: list[Any]) -> bytes:
 
 def _has_infinity(data: bytes) -> bool:
     """Whether an infinity stands at a multiple of four; the pattern may also lie across two numbers."""
-    return any(math.isinf(value) for value in memoryview(_native("FP32", data)).cast("f"))
+    return any(map(math.isinf, memoryview(_native("FP32", data)).cast("f")))
+
+
+def _finite(name: str, dtype: str, values: list[Any]) -> list[Any]:
+    if dtype in ("FP32", "FP64") and not math.isfinite(sum(values)) and not all(map(math.isfinite, values)):
+        raise MalformedTensor(name, "holds NaN or infinity, which JSON cannot carry")
+    return values
 
 
 def _native(dtype: str, data: bytes | memoryview) -> bytes | memoryview:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from agent.errors import RequestRefused
-from agent.serving.json_tensors import flat_bytes, has_json_form, json_element, text_bytes
+from agent.serving.json_tensors import LARGE_TEXT_BYTES, flat_bytes, has_json_form, json_element, text_bytes
 from edge_contracts.errors import MalformedTensor
 from edge_contracts.inference_wire import Tensor, check_tensor
 from edge_contracts.tensor_signature import Signature, TensorSpec
@@ -96,8 +96,8 @@ def header_length(value: bytes | None, body_length: int) -> int | None:
 class RequestParser:
     """Parses requests to one model; what follows from its signature is worked out once.
 
-    Flat JSON data is decoded in one pass where all inputs have the same kind of element; whatever that pass does not
-    take is decoded again, with nested data allowed and with messages that name what is wrong.
+    Flat JSON data that is not large is decoded in one pass where all inputs have the same kind of element; whatever
+    that pass does not take is decoded again, with nested data allowed and with messages that name what is wrong.
     """
 
     def __init__(self, signature: Signature, *, max_json_bytes: int = MAX_JSON_BYTES) -> None:
@@ -133,7 +133,7 @@ class RequestParser:
         return InferenceRequest(request.id, tensors, offsets, outputs, asked_binary or bool(binary.starts))
 
     def _decoded(self, text: memoryview, *, has_length: bool) -> Any:
-        if self._flat is not None:
+        if self._flat is not None and len(text) <= LARGE_TEXT_BYTES:
             try:
                 return self._flat.decode(text)
             except _UNREADABLE:

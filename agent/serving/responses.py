@@ -59,7 +59,7 @@ def format_error(reason: str) -> bytes:
     return _ENCODER.encode({"error": reason})
 
 
-def _json_form(tensor: Tensor, takes_binary: bool) -> list[Any] | None:
+def _json_form(tensor: Tensor, takes_binary: bool) -> list[Any] | msgspec.Raw | None:
     """The tensor's values, or None when it must go in binary."""
     try:
         return json_values(tensor.name, tensor.dtype, tensor.shape, tensor.data)

@@ -242,13 +242,63 @@ def test_json_beyond_the_limit_is_refused_with_413_but_binary_is_not() -> None:
     assert caught.value.status == 413
 
 
+@pytest.mark.parametrize(
+    ("dtype", "number", "code"),
+    [("FP32", "-0.125", "f"), ("INT16", "-7", "h"), ("BOOL", "true", "?"), ("UINT64", "9" * 19, "Q")],
+)
+@pytest.mark.parametrize("count", [100_000, 100_001])
+def test_many_numbers_are_decoded_piece_by_piece_to_the_same_bytes(
+    dtype: str, number: str, code: str, count: int
+) -> None:
+    data = ", ".join([number] * count)
+    body = f'{{"inputs":[{{"name":"x","shape":[{count}],"datatype":"{dtype}","data":[ {data} ]}}]}}'.encode()
+    assert len(body) > 256 * 1024
+    parsed = parse_request(body, None, signature_of(dtype, ["n"])).inputs[0]
+    assert parsed.data == struct.pack(f"<{count}{code}", *[json.loads(number)] * count)
+
+
+@pytest.mark.parametrize("shape", [[2, 3], [3, 1, 2], [1, 1, 1], [2, 0], [0], [2, 3, 0, 1], [60, 30, 40]])
+def test_nested_data_must_have_exactly_the_structure_of_the_shape(shape: list[int]) -> None:
+    count = 1
+    for size in shape:
+        count *= size
+    signature = signature_of("INT32", [f"d{axis}" for axis in range(len(shape))])
+    text = json.dumps(nested(list(range(count)), shape))
+    entry = '{"inputs":[{"name":"x","shape":%s,"datatype":"INT32","data":%s}]}'
+    parsed = parse_request((entry % (shape, text)).encode(), None, signature).inputs[0]
+    assert parsed.data == struct.pack(f"<{count}i", *range(count))
+    for wrong in (
+        text[:-1] + ", 5]",
+        "[" + text + "]",
+        text.replace("1", "1, 1", 1),
+        text[1:-1],
+        text.replace("[", "{"),
+    ):
+        if wrong != text:
+            refusal((entry % (shape, wrong)).encode(), signature=signature)
+
+
+def test_a_nested_shape_of_astronomic_size_costs_nothing() -> None:
+    body = b'{"inputs":[{"name":"x","shape":[4611686018427387904,0],"datatype":"INT32","data":[[]]}]}'
+    assert "nested data" in refusal(body, signature=signature_of("INT32", ["a", "b"]))
+
+
+@pytest.mark.parametrize("wrong", ["true", '"1"', "[1]", "null", "1e39", "{}"])
+def test_one_wrong_value_among_many_is_found(wrong: str) -> None:
+    data = ",".join(["0.125"] * 100_000 + [wrong] + ["0.125"] * 7)
+    body = f'{{"inputs":[{{"name":"x","shape":[12501,8],"datatype":"FP32","data":[{data}]}}]}}'.encode()
+    assert "input 'x': data" in refusal(body)
+    assert "expected 8 values" in refusal(body.replace(wrong.encode(), b"1").replace(b"12501", b"1"))
+
+
 def test_a_megabyte_of_numbers_stays_within_a_bounded_memory() -> None:
-    body = b'{"inputs":[{"name":"x","shape":[1,8],"datatype":"FP32","data":[' + b"0.1," * 250_000 + b"0]}]}"
+    body = b'{"inputs":[{"name":"x","shape":[31251,8],"datatype":"FP32","data":[' + b"0.1," * 250_007 + b"0]}]}"
+    parser = RequestParser(FP32)
     tracemalloc.start()
-    refusal(body)
+    parser.parse(body, None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 40 * len(body)
+    assert peak < 6 * len(body)
 
 
 FORMATS = {

@@ -61,6 +61,16 @@ def test_an_output_that_json_cannot_carry_is_400_naming_it_if_the_request_was_js
     assert "binary_data_output" in str(caught.value)
 
 
+@pytest.mark.parametrize("count", [8191, 8192, 8193, 50_000])
+def test_many_numbers_are_the_same_json_as_few(count: int) -> None:
+    values = [number * 0.5 for number in range(count)]
+    data = struct.pack(f"<{count}f", *values)
+    answer = format_answer("m", "1", asked("y"), [Tensor("y", "FP32", (count,), data)])
+    assert json.loads(answer.json_part)["outputs"][0]["data"] == values
+    with pytest.raises(RequestRefused):
+        format_answer("m", "1", asked("y"), [Tensor("y", "FP32", (count,), data[:-4] + b"\x00\x00\xc0\x7f")])
+
+
 def test_finite_numbers_whose_sum_is_not_finite_are_still_json() -> None:
     answer = format_answer("m", "1", asked("y"), [Tensor("y", "FP64", (2,), struct.pack("<2d", 1.7e308, 1.7e308))])
     assert json.loads(answer.json_part)["outputs"][0]["data"] == [1.7e308, 1.7e308]
