@@ -72,6 +72,8 @@ def option_words(options: Mapping[str, OptionValue]) -> list[str]:
         words.append(str(options["precision"]))
     if options.get("spinning") is True:
         words.append("spin")
+    if options.get("pinning") is True:
+        words.append("pinned")
     if options.get("execution") == "parallel":
         words.append(f"parallel{options.get('inter_threads', '')}")
     words += [word for key, word in _WORDS_FOR_FALSE.items() if options.get(key) is False]

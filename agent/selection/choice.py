@@ -22,8 +22,9 @@ from agent.selection.candidates import (
     entrants,
     is_baseline_variant,
 )
+from agent.selection.final import Final, best_of_tuned, overtaken
 from agent.selection.fingerprint import fingerprint
-from agent.selection.halving import EQUAL_WITHIN, Standing
+from agent.selection.halving import Standing
 from agent.selection.heats import Heats
 from agent.selection.ledger import Ledger, latency_of
 from agent.selection.objective import best
@@ -78,16 +79,6 @@ class _Made:
     keep: bool
 
 
-@dataclass(frozen=True)
-class _Final:
-    """The final run: latencies by role; ``tuned``: the entrant behind that baseline, and the winner's ratio to it."""
-
-    latency: Latency
-    baselines: dict[str, Latency]
-    tuned: str | None = None
-    against_tuned: RatioBounds | None = None
-
-
 class _Choice:
     """One choice in the making."""
 
@@ -116,7 +107,7 @@ class _Choice:
             winner = self._best(heats, ledger)
             final = self._final_run(heats, ledger, winner, found)
             if final is not None:
-                return self._evidence(heats, ledger, *_settled(heats, ledger, winner, final))
+                return self._evidence(heats, ledger, *self._settled(heats, ledger, winner, final))
             heats.table = [standing for standing in heats.table if standing.name != winner.name]
         raise self._nothing(ledger)
 
@@ -131,7 +122,7 @@ class _Choice:
         peaks = {name: line.peak_rss_mb or 0.0 for name in threads if (line := ledger.line(name)) is not None}
         return best(self._request.objective, heats.table, threads, peaks)
 
-    def _final_run(self, heats: Heats, ledger: Ledger, winner: Standing, found: list[Entrant]) -> _Final | None:
+    def _final_run(self, heats: Heats, ledger: Ledger, winner: Standing, found: list[Entrant]) -> Final | None:
         """The winner and the baselines, interleaved, nobody dropped. None when the winner failed in it."""
         roles = {winner.name: heats.opened[winner.name]}
         default = self._open_default(heats, found)
@@ -158,12 +149,14 @@ class _Choice:
         latency = latencies.pop(winner.name)
         if tuned is not None and tuned.entrant.name == winner.name:
             latencies[TUNED_BASELINE] = latency
+        tuned_latency = latencies.get(TUNED_BASELINE)
         bounds = None
         if TUNED_BASELINE in contenders and TUNED_BASELINE not in outcome.failed:
             bounds = ratio_bounds(
                 contenders[winner.name].rounds, contenders[TUNED_BASELINE].rounds, plan.fraction, seed=plan.seed
             )
-        return _Final(latency, latencies, tuned.entrant.name if tuned is not None else None, bounds)
+        name = tuned.entrant.name if tuned is not None else None
+        return Final(latency, best_of_tuned(latencies), name, tuned_latency, bounds)
 
     def _open_default(self, heats: Heats, found: list[Entrant]) -> Opened | None:
         entrant = default_baseline(found, self._backend)
@@ -190,7 +183,19 @@ class _Choice:
 
         return min(alive, key=p90_ms, default=None)
 
-    def _evidence(self, heats: Heats, ledger: Ledger, winner: Standing, final: _Final) -> _Made:
+    def _settled(self, heats: Heats, ledger: Ledger, winner: Standing, final: Final) -> tuple[Standing, Final]:
+        """The winner, unless tuned ONNX Runtime has overtaken it in the final run: then that one."""
+        if not overtaken(final, self._request.objective):
+            return winner, final
+        assert final.tuned is not None
+        assert final.tuned_latency is not None
+        assert final.against_tuned is not None
+        ledger.raced(winner.name, switched_text(final.tuned, final.against_tuned.ratio))
+        heats.table = [standing for standing in heats.table if standing.name not in (winner.name, final.tuned)]
+        standing = Standing(final.tuned, final.tuned_latency.p90_ms * 1e3, RatioBounds(1.0, 1.0, 1.0))
+        return standing, replace(final, latency=final.tuned_latency)
+
+    def _evidence(self, heats: Heats, ledger: Ledger, winner: Standing, final: Final) -> _Made:
         objective, budget_s = self._request.objective, self._request.race_budget_s
         for standing in heats.table:
             if standing.name != winner.name:
@@ -207,7 +212,7 @@ class _Choice:
             ratio = round(default.p50_ms / final.latency.p50_ms, 3)
         evidence = ChoiceEvidence(
             chosen=chosen, why=why, objective=objective, budget_cpus=self._cpus,
-            fingerprint=self._mark, baselines=final.baselines, ratio_vs_onnxruntime_default=ratio,
+            fingerprint=self._mark, baselines=dict(final.baselines), ratio_vs_onnxruntime_default=ratio,
             candidates=ledger.lines(), rounds=heats.rounds, seconds=round(self._tools.clock() - self._started, 3),
         )  # fmt: skip
         return _Made(evidence, complete=not heats.ran_out_of_time, keep=not ledger.disturbed)
@@ -226,17 +231,6 @@ class _Choice:
             fingerprint=self._mark, candidates=lines, seconds=round(self._tools.clock() - self._started, 3),
         )  # fmt: skip
         return NoCandidate(reason, code, evidence)
-
-
-def _settled(heats: Heats, ledger: Ledger, winner: Standing, final: _Final) -> tuple[Standing, _Final]:
-    """The winner, unless tuned ONNX Runtime is surely faster in the final run: then that one."""
-    bounds, name = final.against_tuned, final.tuned
-    if bounds is None or name is None or bounds.low <= 1.0 + EQUAL_WITHIN:
-        return winner, final
-    tuned = final.baselines[TUNED_BASELINE]
-    ledger.raced(winner.name, switched_text(name, bounds.ratio))
-    heats.table = [standing for standing in heats.table if standing.name not in (winner.name, name)]
-    return Standing(name, tuned.p90_ms * 1e3, RatioBounds(1.0, 1.0, 1.0)), replace(final, latency=tuned)
 
 
 class _Named:

@@ -15,7 +15,7 @@ HAND_OVER_US = 150.0
 """What handing work to a second thread and waiting for it may cost per inference: small models lose that, and win it
 back with one thread."""
 RANK_WEIGHT = 0.1
-TUNED_OPTIONS = 4
+TUNED_OPTIONS = 5
 """Options of the plain ONNX file that are tried in any case, for the baseline "onnxruntime-tuned"."""
 
 
