@@ -22,6 +22,7 @@ from typing import Any
 
 from agent.errors import BackendError, ProviderFellBack, RuntimeMissing
 from agent.inference.backend import Array, BackendSession, Options
+from agent.inference.backends.onnxruntime_graph import may_be_kept, open_through_cache
 from agent.inference.foreign_errors import translated
 from agent.inference.option_reading import check_options
 from agent.inference.quiet_runtime import silence
@@ -120,9 +121,11 @@ class OnnxRuntimeBackend:
             raise ProviderFellBack(self.name, provider, ", ".join(onnxruntime.get_available_providers()))
         with translated(self.name, f"open {variant.entry}"):
             settings = _session_options(onnxruntime, options, provider)
-            session = onnxruntime.InferenceSession(
-                str(folder / variant.entry), settings, providers=_providers(provider, variant.target)
-            )
+            file, providers = folder / variant.entry, _providers(provider, variant.target)
+            if self._cache_dir is not None and provider == CPU and may_be_kept(file):
+                session = open_through_cache(onnxruntime, file, settings, providers, self._cache_dir)
+            else:
+                session = onnxruntime.InferenceSession(str(file), settings, providers=providers)
             session.disable_fallback()
         return OnnxRuntimeSession(session, provider)
 

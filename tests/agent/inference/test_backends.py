@@ -54,6 +54,28 @@ class TestOnnxRuntime(BackendSuite):
         with pytest.raises(ProviderFellBack, match="CPUExecutionProvider"):
             open_session(backend, folder, folder.bundle.variants[0], {"provider": "AzureExecutionProvider"})
 
+    def test_the_optimised_graph_is_kept_and_answers_the_same(self, folder: BundleFolder, tmp_path: Path) -> None:
+        cached = backend_by_name("onnxruntime", cache_dir=tmp_path / "cache")
+        x = {"x": np.ones((2, 8), np.float32)}
+        answers = []
+        for _ in range(2):
+            session = open_session(cached, folder, folder.bundle.variants[0], {"threads": 1})
+            answers.append(session.infer(x)["logits"])
+            session.close()
+        np.testing.assert_array_equal(answers[0], answers[1])
+        (kept,) = (tmp_path / "cache" / "onnxruntime").iterdir()
+        kept.write_bytes(b"damaged")
+        session = open_session(cached, folder, folder.bundle.variants[0], {"threads": 1})
+        np.testing.assert_array_equal(session.infer(x)["logits"], answers[0])
+        assert kept.stat().st_size > 100
+
+    def test_a_model_with_files_beside_it_is_not_kept(self, folder: BundleFolder, tmp_path: Path) -> None:
+        variant = folder.bundle.variants[0]
+        (folder.variant_folder(variant.name) / "weights.data").write_bytes(b"0")
+        cached = backend_by_name("onnxruntime", cache_dir=tmp_path / "cache")
+        open_session(cached, folder, variant, {"threads": 1}).close()
+        assert not (tmp_path / "cache").exists()
+
     def test_a_provider_that_the_build_lacks_is_refused(self, backend: Backend, folder: BundleFolder) -> None:
         with pytest.raises(ProviderFellBack, match="CANNExecutionProvider"):
             open_session(backend, folder, folder.bundle.variants[0], {"provider": "CANNExecutionProvider"})
