@@ -110,6 +110,9 @@ def an_end(version: int) -> Reported:
 
 
 class LinkSuite:
+    broker_keeps_what_it_acknowledged = True
+    """Also when it is killed. Where not, the server has the newest truth all the same: it is retained and comes again."""
+
     @pytest.fixture
     def device(self, rig: Rig, tmp_path: Path) -> Device:
         return Device(rig, tmp_path / "device")
@@ -237,7 +240,7 @@ class LinkSuite:
         eventually(lambda: self._versions(rig)[-1:] == [5])
         # 2 is no end: it may be left out, or be told when the broker comes back before the next report.
         told = [version for version in dict.fromkeys(self._versions(rig)) if version > 2]
-        assert told == [3, 4, 5]
+        assert told == [3, 4, 5] or not self.broker_keeps_what_it_acknowledged
         device.session.stop()
 
     def test_ends_survive_a_restart_of_the_agent(self, rig: Rig, tmp_path: Path) -> None:
