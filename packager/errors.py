@@ -12,6 +12,7 @@ PackagerError
 ├── SamplesRefused            a file of samples (calibration, goldens) does not fit the model
 ├── RecipeRefused             options or a recipe file ask for what does not exist
 ├── RuntimeRefused            a runtime does not load or run a file, or dies of it
+├── RegistryFailed            a registry refuses, is away, or sends other bytes
 └── NothingToPack             every variant was left out
 """
 
@@ -118,6 +119,15 @@ class RuntimeRefused(PackagerError):
     def __init__(self, runtime: str, reason: str) -> None:
         super().__init__(f"{runtime} {reason}")
         self.runtime = runtime
+        self.reason = reason
+
+
+class RegistryFailed(PackagerError):
+    """``registry`` is its address."""
+
+    def __init__(self, registry: str, reason: str) -> None:
+        super().__init__(f"registry {registry}: {reason}")
+        self.registry = registry
         self.reason = reason
 
 

@@ -7,7 +7,7 @@ import importlib
 
 from edge_contracts._version import __version__
 
-ROOMS = ("packager.cli.build", "packager.cli.inspect", "packager.cli.toolchain")
+ROOMS = ("packager.cli.build", "packager.cli.inspect", "packager.cli.transfer", "packager.cli.toolchain")
 """Modules with ``register(subparsers, common)``, in the order of the help. None imports at module level what only its
 command needs."""
 
@@ -15,6 +15,8 @@ EPILOG = """examples:
   mindpack build digits.onnx -o digits-1.0.0.mindie --name digits --version 1.0.0 --calibration calibration.npz
   mindpack inspect digits-1.0.0.mindie
   mindpack verify digits-1.0.0.mindie --allow-unsigned
+  mindpack diff digits-1.0.0.mindie digits-1.1.0.mindie
+  mindpack push digits-1.0.0.mindie http://127.0.0.1:5000/models/digits --allow-unsigned
   mindpack toolchain install tflite             the environment that makes TFLite variants
   mindpack toolchain list --json
 """

@@ -41,7 +41,7 @@ def _inspect(args: argparse.Namespace) -> int:
         return 0
     for line in lines(bundle):
         print(line)
-    print("  " + _red(UNSIGNED, sys.stdout.isatty()))
+    print("  " + red(UNSIGNED, sys.stdout.isatty()))
     return 0
 
 
@@ -53,9 +53,9 @@ def _verify(args: argparse.Namespace) -> int:
     blobs = archive.bundle.blobs()
     if not args.allow_unsigned:
         text = f"{args.bundle}: every byte is as its digests say, but it is {UNSIGNED}; --allow-unsigned accepts it"
-        print("mindpack: " + _red(text, sys.stderr.isatty()), file=sys.stderr)
+        print("mindpack: " + red(text, sys.stderr.isatty()), file=sys.stderr)
         return 1
-    print(_red(UNSIGNED, sys.stderr.isatty()), file=sys.stderr)
+    print(red(UNSIGNED, sys.stderr.isatty()), file=sys.stderr)
     if args.json:
         told = {"digest": archive.bundle.digest, "blobs": len(blobs), "bytes": sum(blobs.values()), "signed": False}
         print(msgspec.json.encode(told).decode())
@@ -64,7 +64,8 @@ def _verify(args: argparse.Namespace) -> int:
     return 0
 
 
-def _red(text: str, is_terminal: bool) -> str:
+def red(text: str, is_terminal: bool) -> str:
+    """The text in red on a terminal that shows colours."""
     if not is_terminal or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[31m{text}\x1b[0m"
