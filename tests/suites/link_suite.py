@@ -111,7 +111,7 @@ def an_end(version: int) -> Reported:
 
 class LinkSuite:
     broker_keeps_what_it_acknowledged = True
-    """Also when it is killed. Where not, the server has the newest truth all the same: it is retained and comes again."""
+    """Also when it is killed. Where not, the newest truth is there all the same: it is retained and comes again."""
 
     @pytest.fixture
     def device(self, rig: Rig, tmp_path: Path) -> Device:
