@@ -132,10 +132,10 @@ def wave(number: int, state: str, why: str | None = None, **counts: int) -> api.
     return api.WaveView(number=number, state=state, policy=WavePolicy(), counts=Tally(**counts), why=why)
 
 
-def rollout(name: str, state: str = "running", **more: Any) -> api.RolloutView:
+def rollout(key: str, state: str = "running", **more: Any) -> api.RolloutView:
     """Of digits 1.1.0: a canary of one is through, two devices are to come."""
     fields: dict[str, Any] = {
-        "id": name, "name": f"canary {name}", "bundle": "digits", "version": "1.1.0", "digest": "sha256:1.1.0",
+        "id": key, "name": f"canary {key}", "bundle": "digits", "version": "1.1.0", "digest": "sha256:1.1.0",
         "state": state, "created_ms": NOW_MS - 200_000, "started_ms": NOW_MS - 120_000, "max_in_flight": 1,
         "matched": 3, "verbs": verbs(RolloutState(state)),
         "waves": [
@@ -144,11 +144,11 @@ def rollout(name: str, state: str = "running", **more: Any) -> api.RolloutView:
         ],
         "counts": Tally(targeted=3, contacted=2, succeeded=1, in_flight=1),
         "devices": [
-            api.RolloutDeviceView(device="edge-1", wave=1, state="committed", deployment=f"{name}-1", online=True,
+            api.RolloutDeviceView(device="edge-1", wave=1, state="committed", deployment=f"{key}-1", online=True,
                                   changed_ms=NOW_MS - 60_000),
-            api.RolloutDeviceView(device="edge-2", wave=2, state="trial", deployment=f"{name}-1", online=True,
+            api.RolloutDeviceView(device="edge-2", wave=2, state="trial", deployment=f"{key}-1", online=True,
                                   changed_ms=NOW_MS - 9000),
-            api.RolloutDeviceView(device="edge-3", wave=2, state="waiting", deployment=f"{name}-1", online=False),
+            api.RolloutDeviceView(device="edge-3", wave=2, state="waiting", deployment=f"{key}-1", online=False),
         ],
     }  # fmt: skip
     return api.RolloutView(**{**fields, **more})

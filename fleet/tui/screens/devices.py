@@ -72,15 +72,16 @@ class DevicesScreen(LiveScreen[list[DeviceView]]):
         return f"by {(title or 'online').lower()}{', turned round' if self._descending else ''}"
 
     def _show_again(self) -> None:
-        if self.answer is not None:
+        if self.answer is not None and self.can_show:
             self.show(self.answer)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """While the search is typed its letters are no keys."""
-        return not (action in ("search", "sort", "turn_round") and self.query_one(SearchBox).has_focus)
+        return not (action in ("search", "sort", "turn_round") and any(box.has_focus for box in self.query(SearchBox)))
 
     def action_search(self) -> None:
-        self.query_one(SearchBox).open()
+        if self.can_show:
+            self.query_one(SearchBox).open()
 
     def action_sort(self) -> None:
         self._sort_by(_SORTABLE[(_SORTABLE.index(self._column) + 1) % len(_SORTABLE)])

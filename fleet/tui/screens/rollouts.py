@@ -40,6 +40,8 @@ class RolloutsScreen(LiveScreen[list[Rollout]], RolloutVerbs):
         table.set_listing(rollout_rows.listing(answer, self.desk.now_ms(), self.desk.glyphs))
 
     def chosen(self) -> Rollout | None:
+        if not self.can_show:
+            return None
         key = self.query_one("#rollouts", RowTable).cursor_key
         return next((rollout for rollout in self.answer or [] if rollout.view.id == key), None)
 

@@ -17,7 +17,7 @@ def portions(counts: Sequence[int], width: int) -> list[int]:
     exact = [count * width / total for count in counts]
     cells = [max(1, int(value)) if value else 0 for value in exact]
     while sum(cells) > width:
-        cells[max(range(len(cells)), key=lambda i: (cells[i] - exact[i], cells[i]))] -= 1
+        cells[max(range(len(cells)), key=lambda i: (cells[i] > 1, cells[i] - exact[i], cells[i]))] -= 1
     while sum(cells) < width:
         cells[max(range(len(cells)), key=lambda i: exact[i] - cells[i])] += 1
     return cells

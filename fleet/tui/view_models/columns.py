@@ -81,12 +81,10 @@ def _needed(columns: Sequence[Column], shown: list[int]) -> int:
 
 
 def _spread(columns: Sequence[Column], widths: dict[int, int], left: int) -> int:
-    """Widens columns towards their ideal, one cell each in turn; what is left."""
-    while left > 0:
-        short = [position for position, width in widths.items() if width < columns[position].ideal]
-        if not short:
-            break
-        for position in short[:left]:
-            widths[position] += 1
-        left -= len(short[:left])
+    """Widens columns to their ideal, those that lack least first, so that many are whole; what is left."""
+    lacks = {position: columns[position].ideal - width for position, width in widths.items()}
+    for position in sorted(lacks, key=lambda position: (lacks[position], position)):
+        more = max(0, min(lacks[position], left))
+        widths[position] += more
+        left -= more
     return left
