@@ -1,6 +1,6 @@
-"""`mindie serve BUNDLE`: one bundle served on this device, without a fleet and without the daemon.
+"""`mindie serve BUNDLE`: bundles served on this device, without a fleet and without the daemon.
 
-The bundle goes through the same verification, choice and proof as an update; then server and engine run until Ctrl-C.
+A bundle goes through the same verification, choice and proof as an update; then server and engine run until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
-    from agent.serving.control import EngineEvent, ServedModel, ServingOptions
+    from agent.serving.control import EngineEvent, Loaded, ServedModel, ServingOptions
     from agent.update.install_once import InstalledBundle
 
 _EXAMPLES = """examples:
@@ -30,10 +30,10 @@ _EXAMPLES = """examples:
 def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
-        "serve", parents=[common], help="serve a bundle file by the Open Inference Protocol, without a fleet",
+        "serve", parents=[common], help="serve bundle files by the Open Inference Protocol, without a fleet",
         description=__doc__, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("bundle", metavar="BUNDLE", help="a .mindie file")
+    parser.add_argument("bundles", metavar="BUNDLE", nargs="+", help="a .mindie file, or several")
     parser.add_argument("--allow-unsigned", action="store_true", help="take a bundle that nobody has signed")
     parser.add_argument("--host", help="address to serve on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to serve on (default 8000; 0: a free one)")
@@ -64,7 +64,7 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Bind, install, load, serve until SIGINT or SIGTERM; a second one ends at once."""
-    from agent.cli.terminal import say, warn_unsigned
+    from agent.cli.terminal import print_json, say, warn_unsigned
     from agent.config import load_config
     from agent.data_lock import data_lock
     from agent.device_facts import affinity_of
@@ -73,25 +73,26 @@ def run(args: argparse.Namespace) -> int:
 
     config = load_config(args, os.environ)
     options = _options(args, config)
-    archive = Path(args.bundle).absolute()
-    bundle = check_file(archive)
+    archives = [Path(text).absolute() for text in args.bundles]
+    specs = [check_file(archive).spec for archive in archives]
     fixed = fixed_shapes(args.fixed_shape)
     interrupts = _Interrupts()
     interrupts.install()
-    if args.allow_unsigned or config.update.allow_unsigned:
-        warn_unsigned(f"{bundle.spec.name} {bundle.spec.version}")
+    for spec in specs if args.allow_unsigned or config.update.allow_unsigned else []:
+        warn_unsigned(f"{spec.name} {spec.version}")
     with data_lock(config.data_dir):
         server = ServerProcess(options, on_event=_say_event)
         uds = None if args.uds is None else Path(args.uds).absolute()
         port = server.start(Bind(config.host, config.port, uds), affinity=affinity_of(config))
         try:
-            model = _served(_install(config, archive, args), args.num_threads, fixed)
-            loaded = server.load(model)
             url = f"{'https' if options.tls_cert else 'http'}://{_shown(config.host)}:{port}"
-            say(f"{model.name} {model.version} is ready: {model.variant} on {loaded.provider}, "
-                f"{loaded.warm_ms:.2f} ms warm, at {url}/v2/models/{model.name}")  # fmt: skip
+            models = [_served(_install(config, archive, args), args.num_threads, fixed) for archive in archives]
+            ready = [(model, server.load(model)) for model in models]
+            for model, loaded in ready:
+                say(f"{model.name} {model.version} is ready: {model.variant} on {loaded.provider}, "
+                    f"{loaded.warm_ms:.2f} ms warm, at {url}/v2/models/{model.name}")  # fmt: skip
             if args.json:
-                _print_ready(model, url, loaded.provider, loaded.warm_ms)
+                print_json({"url": url, "models": [_about(model, loaded) for model, loaded in ready]})
             interrupts.wait()
             say("answering what is in flight")
         finally:
@@ -182,13 +183,12 @@ def _say_event(event: EngineEvent) -> None:
     say(f"{event.kind}: {event.text}")
 
 
-def _print_ready(model: ServedModel, url: str, provider: str, warm_ms: float) -> None:
-    from agent.cli.terminal import print_json
-
-    print_json({
-        "url": url, "name": model.name, "version": model.version, "digest": model.digest, "variant": model.variant,
-        "options": model.options, "provider": provider, "warm_ms": round(warm_ms, 4), "signed": model.signed,
-    })  # fmt: skip
+def _about(model: ServedModel, loaded: Loaded) -> dict[str, Any]:
+    return {
+        "name": model.name, "version": model.version, "digest": model.digest, "variant": model.variant,
+        "options": model.options, "provider": loaded.provider, "warm_ms": round(loaded.warm_ms, 4),
+        "signed": model.signed,
+    }  # fmt: skip
 
 
 def _shown(host: str) -> str:

@@ -49,6 +49,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model to serve. ``folder``: a BundleFolder. ``python``: interpreter of its runtime environment; None: ours.
 
     fixed_shapes: shapes, by input, to which requests are held where the signature leaves dimensions open.
+    beside: other versions of that name go on serving; a request that names no version gets the one loaded last.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
     evidence: ChoiceEvidence | None = None
     python: str | None = None
     fixed_shapes: dict[str, list[int]] = {}
+    beside: bool = False
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,10 +133,11 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
 
 class Unload(msgspec.Struct, frozen=True, tag="unload"):
-    """Answered when no new request goes to the model; those in flight are still answered."""
+    """Answered when no new request goes to the model; those in flight are still answered. Version None: all."""
 
     call: int
     name: str
+    version: str | None = None
 
 
 class Drain(msgspec.Struct, frozen=True, tag="drain"):

@@ -140,7 +140,7 @@ class DataPlane:
         elif verb is Verb.MODEL_STATISTICS:
             _send(exchange, {"model_stats": [documents.model_statistics(live)]})
         else:
-            _send(exchange, documents.model_metadata(live, entry.variant))
+            _send(exchange, documents.model_metadata(live, entry.variant, self._models.versions(live.served.name)))
 
     def _check_ready(self) -> None:
         if self.is_stopping:

@@ -20,11 +20,11 @@ def server_metadata() -> dict[str, Any]:
     return {"name": "mindie", "version": __version__, "extensions": EXTENSIONS}
 
 
-def model_metadata(live: LiveModel, variant: VariantSpec) -> dict[str, Any]:
+def model_metadata(live: LiveModel, variant: VariantSpec, versions: list[str]) -> dict[str, Any]:
     """``GET /v2/models/NAME``."""
     return {
         "name": live.served.name,
-        "versions": [live.served.version],
+        "versions": versions,
         "platform": _PLATFORM.get(variant.runtime, variant.runtime),
         "inputs": [_tensor(spec) for spec in live.signature.inputs],
         "outputs": [_tensor(spec) for spec in live.signature.outputs],

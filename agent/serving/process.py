@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib.util
 import logging
 import os
 import queue
@@ -71,7 +72,7 @@ class ServerProcess:
         self._loading = threading.Lock()
         self._calls: dict[int, _Call] = {}
         self._last_call = 0
-        self._models: dict[str, ServedModel] = {}
+        self._models: dict[tuple[str, str], ServedModel] = {}
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._events: queue.SimpleQueue[EngineEvent | None] = queue.SimpleQueue()
@@ -85,6 +86,8 @@ class ServerProcess:
 
         ``affinity``: the CPUs of the server and its engines. Raises PortInUse, ServingError.
         """
+        if self._python == sys.executable and importlib.util.find_spec("httptools") is None:
+            raise ModuleNotFoundError("No module named 'httptools'", name="httptools")
         self._affinity = affinity
         self._uds = bind.uds
         self._listeners = _listeners(bind)
@@ -99,7 +102,7 @@ class ServerProcess:
         return port
 
     def load(self, model: ServedModel) -> Loaded:
-        """Open, warm up, swap in; the one of that name before it answers what it has and is freed.
+        """Open, warm up, swap in; those of that name before it (unless ``beside``) answer what they have and are freed.
 
         Raises LoadFailed; what served before still does then.
         """
@@ -114,14 +117,16 @@ class ServerProcess:
             except ServingError as error:
                 raise LoadFailed(model.name, str(error)) from error
             assert reply.loaded is not None
-            self._models[model.name] = absolute
+            if not model.beside:
+                self._forget_model(model.name, None)
+            self._models[model.name, model.version] = absolute
             return reply.loaded
 
-    def unload(self, name: str) -> None:
-        """Serve that name no more; requests in flight are answered. Raises ServingError."""
+    def unload(self, name: str, version: str | None = None) -> None:
+        """Serve that name (or only that version) no more; requests in flight are answered. Raises ServingError."""
         with self._loading:
-            self._models.pop(name, None)
-            self._call(lambda call: control.Unload(call, name))
+            self._forget_model(name, version)
+            self._call(lambda call: control.Unload(call, name, version))
 
     def drain_stats(self) -> dict[tuple[str, str], StageLatency]:
         """Latency by (name, version) since the last call. Raises ServingError."""
@@ -152,6 +157,10 @@ class ServerProcess:
             listener.close()
         if self._uds is not None:
             self._uds.unlink(missing_ok=True)
+
+    def _forget_model(self, name: str, version: str | None) -> None:
+        for key in [key for key in self._models if key[0] == name and version in (None, key[1])]:
+            del self._models[key]
 
     # calls -------------------------------------------------------------------------------------------------------
 

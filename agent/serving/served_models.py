@@ -24,40 +24,49 @@ class Entry:
 
 
 class ServedModels:
-    """One active version per name; a version that is replaced leaves by ``put`` or ``remove``."""
+    """By name and version; a request that names no version gets the one that was put last."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, dict[str, Entry]] = {}
         self._statistics: dict[tuple[str, str, str], ModelStatistics] = {}
 
     def find(self, name: str, version: str | None) -> Entry:
         """Raises RequestRefused (404) naming what is served."""
-        entry = self._entries.get(name)
-        if entry is None:
+        entries = self._entries.get(name)
+        if entries is None:
             known = ", ".join(sorted(self._entries)) or "none"
             raise RequestRefused(404, f"unknown model {name[:80]!r}; models here: {known}")
-        if version is not None and version != entry.live.served.version:
-            raise RequestRefused(
-                404, f"model {name!r} has no version {version[:40]!r}; version here: {entry.live.served.version}"
-            )
+        if version is None:
+            return entries[next(reversed(entries))]
+        entry = entries.get(version)
+        if entry is None:
+            raise RequestRefused(404, f"model {name!r} has no version {version[:40]!r}; here: {', '.join(entries)}")
         return entry
+
+    def versions(self, name: str) -> list[str]:
+        """Those of a name, the one loaded last at the end."""
+        return list(self._entries.get(name, ()))
 
     def lives(self) -> list[LiveModel]:
         """Those that clients can ask for."""
-        return [entry.live for entry in self._entries.values()]
+        return [entry.live for entries in self._entries.values() for entry in entries.values()]
 
-    def put(self, entry: Entry) -> LiveModel | None:
-        """Serve it under its name from now on; returns the one it replaces."""
-        name = entry.live.served.name
-        old = self._entries.get(name)
-        self._entries[name] = entry
-        return None if old is None else old.live
+    def put(self, entry: Entry) -> list[LiveModel]:
+        """Serve it from now on; returns those it replaces."""
+        served = entry.live.served
+        entries = self._entries.get(served.name, {})
+        kept = {version: one for version, one in entries.items() if served.beside and version != served.version}
+        self._entries[served.name] = {**kept, served.version: entry}
+        return [one.live for version, one in entries.items() if version not in kept]
 
-    def remove(self, name: str) -> LiveModel | None:
-        """Serve that name no more; returns what served."""
-        entry = self._entries.pop(name, None)
-        return None if entry is None else entry.live
+    def remove(self, name: str, version: str | None = None) -> list[LiveModel]:
+        """Serve that name (or only that version of it) no more; returns what served."""
+        entries = self._entries.pop(name, {})
+        kept = {key: one for key, one in entries.items() if version is not None and key != version}
+        if kept:
+            self._entries[name] = kept
+        return [one.live for key, one in entries.items() if key not in kept]
 
     def statistics(self, name: str, version: str, digest: str) -> ModelStatistics:
         """Of that version: the same object when it is served again."""

@@ -54,7 +54,6 @@ class Server:
         self._tell = tell
         self._models = ServedModels(lambda: int(time.time() * 1000))
         self._keepers: dict[str, EngineKeeper] = {}
-        self._retiring: set[LiveModel] = set()
         self._sessions = itertools.count(1)
         memory_bytes = 2 * options.max_body_bytes
         self._memory = RequestMemory(create_memory("requests", memory_bytes), memory_bytes)
@@ -99,13 +98,15 @@ class Server:
         statistics = self._models.statistics(model.name, model.version, model.digest)
         live = LiveModel(model, signature, next(self._sessions), self._options, self._arena, statistics, rule)
         await self._keeper(model.python).load(live)
-        self._retire(self._models.put(Entry(live, variant.spec, rule is not None)))
+        for old in self._models.put(Entry(live, variant.spec, rule is not None)):
+            self._keeper(old.served.python).retire(old)
         assert live.loaded is not None
         return live.loaded
 
-    def unload(self, name: str) -> None:
+    def unload(self, name: str, version: str | None) -> None:
         """Answer what is in flight, then free it. Unknown names are ignored."""
-        self._retire(self._models.remove(name))
+        for old in self._models.remove(name, version):
+            self._keeper(old.served.python).retire(old)
 
     def drain_statistics(self) -> list[control.ModelStatistics]:
         """Since the last call."""
@@ -134,10 +135,6 @@ class Server:
             keeper.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
-
-    def _retire(self, live: LiveModel | None) -> None:
-        if live is not None:
-            self._keeper(live.served.python).retire(live)
 
     def _keeper(self, python: str | None) -> EngineKeeper:
         interpreter = python or sys.executable
@@ -211,7 +208,7 @@ class ControlLink:
         if isinstance(message, control.Look):
             return control.Done(call=call, state=self._server.state())
         if isinstance(message, control.Unload):
-            self._server.unload(message.name)
+            self._server.unload(message.name, message.version)
         elif isinstance(message, control.Stop):
             await self._server.stop(message.drain_s)
         return control.Done(call=call)

@@ -22,13 +22,26 @@ MINDIE = [sys.executable, "-m", "agent"]
 def test_a_bundle_is_served_until_interrupted_and_nothing_is_left(folder: Path) -> None:
     pytest.importorskip("onnxruntime")
     onnx_bundle(folder / "affine-1.0.0.mindie")
-    command = [*MINDIE, "serve", "affine-1.0.0.mindie", "--port", "0", "--data", "data", "--json", "--allow-unsigned"]
+    onnx_bundle(folder / "other-1.0.0.mindie", name="other")
+    command = [
+        *MINDIE,
+        "serve",
+        "affine-1.0.0.mindie",
+        "other-1.0.0.mindie",
+        "--port",
+        "0",
+        "--data",
+        "data",
+        "--json",
+        "--allow-unsigned",
+    ]
     command += ["--race-budget", "1", "--num-threads", "1", "--fixed-shape", "x=2,8", "--enable-batch-inference"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         about = json.loads(process.stdout.readline())
-        assert about["options"]["threads"] == 1
+        assert [model["name"] for model in about["models"]] == ["affine", "other"]
+        assert about["models"][0]["options"]["threads"] == 1
         url = f"{about['url']}/v2/models/affine"
         right = requests.post(f"{url}/infer", data=infer_json(sample_rows(1, 2)), timeout=10)
         assert close_to(right.json()["outputs"][0]["data"], expected(sample_rows(1, 2)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -136,6 +137,28 @@ def test_a_swap_under_load_loses_no_request_and_frees_the_old_model(folder: Path
         threads = Path(f"/proc/{pid}/task")
         wait_for(lambda: len([t for t in threads.iterdir() if "session" in (t / "comm").read_text()]) <= 1, 5.0)
         assert server.events == []
+
+
+def test_versions_serve_beside_each_other_also_after_a_crash_of_the_server(folder: Path) -> None:
+    with running() as server:
+        server.process.load(served(stub_folder(folder)))
+        server.process.load(served(stub_folder(folder, "2.0.0"), beside=True))
+
+        def versions() -> list[str]:
+            paths = ["", "/versions/1.0.0", "/versions/2.0.0"]
+            answers = [server.request("GET", f"/v2/models/affine{path}/config") for path in paths]
+            assert [status for status, _, _ in answers] == [200] * 3
+            return list(json.loads(server.request("GET", "/v2/models/affine")[2])["versions"])
+
+        assert versions() == ["1.0.0", "2.0.0"]
+        os.kill(server.process.snapshot().pid, signal.SIGKILL)
+        server.wait_for_event("server.restarted")
+        assert versions() == ["1.0.0", "2.0.0"]
+        assert server.infer(sample_rows(1))[1]["model_version"] == "2.0.0"
+        server.process.unload("affine", "2.0.0")
+        assert server.infer(sample_rows(1))[1]["model_version"] == "1.0.0"
+        server.process.load(served(stub_folder(folder, "3.0.0")))
+        assert json.loads(server.request("GET", "/v2/models/affine")[2])["versions"] == ["3.0.0"]
 
 
 def test_unloading_answers_what_is_in_flight_and_ends_the_idle_engine(folder: Path) -> None:

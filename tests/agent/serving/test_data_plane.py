@@ -17,8 +17,12 @@ import numpy as np
 import pytest
 import requests
 
-from edge_contracts.golden import decode_goldens
-from edge_contracts.inference_wire import Tensor, decode_binary_body, encode_request
+from agent.inference.bundle_folder import BundleFolder, lay_out
+from edge_contracts.archive import open_bundle
+from edge_contracts.bundle import VariantSpec
+from edge_contracts.golden import Golden, decode_goldens
+from edge_contracts.inference_wire import Tensor, decode_binary_body, encode_request, join_bytes_elements
+from edge_contracts.tensor_signature import Signature, TensorBinding, TensorSpec
 from tests.agent.serving.running import (
     Running,
     close_to,
@@ -30,11 +34,10 @@ from tests.agent.serving.running import (
     served,
     stub_folder,
 )
-from tests.simulators.bundle_factory import seeded_affine
+from tests.simulators.bundle_factory import VariantFiles, seeded_affine, write_variants
 
-FIELD_BODIES = [
-    path for path in sorted((Path(__file__).parent / "field_inputs").glob("C*")) if path.suffix != ".headers"
-]
+FIELD_INPUTS = Path(__file__).parent / "field_inputs"
+FIELD_BODIES = [path for path in sorted(FIELD_INPUTS.glob("C*")) if path.suffix in (".bin", ".json")]
 PLAIN = infer_json(sample_rows(1))
 
 
@@ -127,6 +130,51 @@ def test_a_unix_socket_serves_beside_tcp(folder: Path) -> None:
             connection.sendall(http_post(infer_json(sample_rows(1))))
             assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 OK")
     assert not (folder / "s.sock").exists()
+
+
+def test_strings_pass_through_and_hostile_ones_are_refused(folder: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    words = ["", "a", "日本語", "x" * 20_000]
+    data = join_bytes_elements([word.encode() for word in words])
+    with running() as server:
+        server.process.load(served(string_identity(folder), options={"threads": 1}))
+        path = "/v2/models/strings/infer"
+        body, length = encode_request([Tensor("s", "BYTES", (4,), data)])
+        status, headers, answer = server.request("POST", path, body, Inference_Header_Content_Length=str(length))
+        assert status == 200, answer
+        assert decode_binary_body(answer, int(headers["inference-header-content-length"]))[0].data == data
+        entry = {"name": "s", "shape": [4], "datatype": "BYTES", "data": words}
+        status, _, answer = server.request("POST", path, json.dumps({"inputs": [entry]}))
+        assert status == 200, answer
+        assert json.loads(answer)["outputs"][0]["data"] == words
+        for name in ("fewer_elements_than_shape", "len_prefix_too_big", "trailing_garbage"):
+            hostile = (FIELD_INPUTS / f"C17_bytes_{name}.bin").read_bytes()
+            assert server.request("POST", path, hostile, Inference_Header_Content_Length="101")[0] == 400
+        # this runtime carries UTF-8 only: it says so, for this request
+        beyond = (FIELD_INPUTS / "C17_bytes_ok_with_empty_and_non_utf8.bin").read_bytes()
+        status, _, answer = server.request("POST", path, beyond, Inference_Header_Content_Length="102")
+        assert status == 400
+        assert "utf-8" in json.loads(answer)["error"]
+
+
+def string_identity(folder: Path) -> BundleFolder:
+    """The field input C17 as a bundle."""
+    spec = VariantSpec(
+        name="onnx", runtime="onnxruntime", target="cpu", precision="fp32", entry="m.onnx",
+        inputs=[TensorBinding(name="s", source_name="s", dtype="BYTES", shape=["n"])],
+        outputs=[TensorBinding(name="y", source_name="y", dtype="BYTES", shape=["n"])],
+    )  # fmt: skip
+    signature = Signature(
+        inputs=[TensorSpec(name="s", dtype="BYTES", shape=["n"])],
+        outputs=[TensorSpec(name="y", dtype="BYTES", shape=["n"])],
+    )
+    golden = Tensor("s", "BYTES", (1,), join_bytes_elements([b"a"]))
+    model = (FIELD_INPUTS / "C17_string_identity.onnx").read_bytes()
+    archive = write_variants(
+        folder / "s.mindie", signature=signature, variants=[VariantFiles(spec, {"m.onnx": model})], name="strings",
+        goldens=[Golden([golden], [Tensor("y", "BYTES", (1,), golden.data)])],
+    )  # fmt: skip
+    return lay_out(open_bundle(archive), folder / "strings")
 
 
 def server_socket(path: Path) -> Any:

@@ -16,7 +16,7 @@ SEEDS = [
     *(
         path.read_bytes()
         for path in sorted((Path(__file__).parent / "field_inputs").iterdir())
-        if path.suffix != ".headers"
+        if path.suffix in (".bin", ".json")
     ),
     infer_json(sample_rows(1, 3)),
     encode_request([Tensor("x", "FP32", (2, 8), bytes(64))])[0],
