@@ -22,6 +22,8 @@ from edge_contracts.capabilities import Capabilities, RuntimeFact
 from edge_contracts.evidence import OptionValue
 
 Options = Mapping[str, OptionValue]
+BATCH_OPTION = "batch"
+"""Samples that the server should put into one inference. Not a driver's option: open_session takes it out."""
 Array = Any
 """A numpy.ndarray; not imported here so that the daemon can import the seam."""
 

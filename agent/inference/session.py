@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.errors import BackendError, ProviderFellBack
-from agent.inference.backend import Backend, BackendSession, Options
+from agent.inference.backend import BATCH_OPTION, Backend, BackendSession, Options
 from agent.inference.bundle_folder import BundleFolder
 from agent.inference.confinement import confine_threads
 from edge_contracts.bundle import Variant, VariantSpec
@@ -130,6 +130,7 @@ class ModelSession:
 
 def open_session(backend: Backend, folder: BundleFolder, variant: Variant, options: Options) -> ModelSession:
     """Open a laid-out variant; threads it starts stay on the caller's CPUs. Raises BackendError and its kinds."""
+    options = {key: value for key, value in options.items() if key != BATCH_OPTION}
     session = backend.open(folder.variant_folder(variant.name), variant.spec, options)
     confine_threads()
     model = ModelSession(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agent.errors import BackendError
-from agent.inference.backend import Backend
+from agent.inference.backend import BATCH_OPTION, Backend
 from agent.inference.bundle_folder import BundleFolder
 from edge_contracts.bundle import Variant
 from edge_contracts.capabilities import Capabilities
 from edge_contracts.compatibility import refusals
 from edge_contracts.evidence import CandidateEvidence, OptionValue
+from edge_contracts.profiles import Advice, RuntimeAdvice
+from edge_contracts.tensor_signature import Signature
 
 BASELINE_RUNTIME = "onnxruntime"
 BASELINE_PRECISION = "fp32"
 BARE_NOTE = "bare file"
+BATCH_SIZES = (4, 16)
 DEFAULT_BASELINE = "onnxruntime-default"
 TUNED_BASELINE = "onnxruntime-tuned"
 _WORDS_FOR_FALSE = {"arena": "no-arena", "xnnpack": "no-xnnpack", "pinning": "unpinned"}
@@ -68,6 +71,8 @@ class Entrant:
 def option_words(options: Mapping[str, OptionValue]) -> list[str]:
     """The options in a few words, the usual ones left out: ``["t2", "bf16", "spin"]``."""
     words = [f"t{options['threads']}"] if "threads" in options else ["default"]
+    if BATCH_OPTION in options:
+        words.append(f"batch{options[BATCH_OPTION]}")
     if options.get("precision") in ("bf16", "f16"):
         words.append(str(options["precision"]))
     if options.get("spinning") is True:
@@ -98,16 +103,46 @@ def entrants(
     return found, refused
 
 
-def first_of_groups(found: list[Entrant]) -> list[Entrant]:
-    """The most promising entrant of each group: what is raced first.
+def first_of_groups(found: Sequence[Entrant], advice: Sequence[RuntimeAdvice] = ()) -> list[Entrant]:
+    """The most promising entrant of each group: what is raced first. The order only matters when time is short.
 
-    The fp32 ONNX comes first, since it runs nearly everywhere; then the smaller files, which are the faster ones more
-    often than not. The order only matters when time is short.
+    The fp32 ONNX comes first, since it runs nearly everywhere and is the baseline; then what the board's profile says
+    is worth trying, what it says to avoid at the end; then the smaller files, which are the faster ones more often.
     """
     firsts: dict[tuple[str, str], Entrant] = {}
     for entrant in found:
         firsts.setdefault(entrant.group, entrant)
-    return sorted(firsts.values(), key=lambda e: (not is_baseline_variant(e.variant), e.variant.spec.size_bytes))
+    return sorted(
+        firsts.values(),
+        key=lambda e: (not is_baseline_variant(e.variant), prior(e.variant, advice), e.variant.spec.size_bytes),
+    )
+
+
+def prior(variant: Variant, advice: Sequence[RuntimeAdvice]) -> int:
+    """-1 for a runtime that the profile recommends for such a variant, 1 for one it advises against, else 0."""
+    spec = variant.spec
+    for item in advice:
+        if (item.name, item.target) == (spec.runtime, spec.target) and item.precision in (None, spec.precision):
+            return -1 if item.advice is Advice.TRY else 1
+    return 0
+
+
+def with_batches(found: Sequence[Entrant], signature: Signature) -> list[Entrant]:
+    """For throughput: the two best bets of each group also with several samples at once, where the file lets them."""
+    batched = [
+        replace(entrant, options={**entrant.options, BATCH_OPTION: size}, rank=entrant.rank + len(BATCH_SIZES) * index)
+        for index, size in enumerate(BATCH_SIZES, 1)
+        for entrant in found
+        if entrant.rank < 2 and takes_batches(entrant.variant, signature)
+    ]
+    return [*found, *batched]
+
+
+def takes_batches(variant: Variant, signature: Signature) -> bool:
+    """Whether the leading axis is open, the same for all inputs, in the signature and in the file."""
+    axes = {spec.shape[0] if spec.shape else 0 for spec in signature.inputs}
+    frozen = any(isinstance(binding.shape[0], int) for binding in variant.spec.inputs if binding.shape)
+    return len(axes) == 1 and isinstance(next(iter(axes)), str) and not frozen
 
 
 def is_baseline_variant(variant: Variant) -> bool:

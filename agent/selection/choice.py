@@ -21,6 +21,7 @@ from agent.selection.candidates import (
     default_baseline,
     entrants,
     is_baseline_variant,
+    with_batches,
 )
 from agent.selection.final import Final, best_of_tuned, overtaken
 from agent.selection.fingerprint import fingerprint
@@ -98,6 +99,8 @@ class _Choice:
         request = self._request
         threads = threads_of(self._cpus)
         found, refused = entrants(request.folder, request.device, threads, self._backend)
+        if request.objective == "throughput":
+            found = with_batches(found, request.folder.bundle.spec.signature)
         ledger = Ledger(refused)
         if not found:
             raise self._nothing(ledger)

@@ -18,11 +18,20 @@ from agent.selection.request import RaceView, SelectionRequest, SelectionTools
 from agent.selection.schedule import Schedule, expansion
 from agent.selection.statistics import RatioBounds
 from agent.selection.trial_pool import Opened, Rejected, TrialPool
+from edge_contracts.capabilities import Capabilities
+from edge_contracts.profiles import RuntimeAdvice, load_profiles
 
 MOST_IN_A_HEAT = 8
 REOPENED_SLICE_S = 0.25
 FIRST_ROUNDS = 12
 LAST_ROUNDS = 48
+
+
+def advice_for(device: Capabilities) -> list[RuntimeAdvice]:
+    """What the profile of this board says about runtimes; nothing when it has none."""
+    if device.board.profile is None:
+        return []
+    return [item for known in load_profiles() if known.name == device.board.profile for item in known.runtimes]
 
 
 class Heats:
@@ -51,7 +60,7 @@ class Heats:
 
     def run(self, found: list[Entrant]) -> None:
         """Raises SelectionCanceled. An empty ``table`` means that nothing is left that works."""
-        firsts = first_of_groups(found)
+        firsts = first_of_groups(found, advice_for(self._request.device))
         self._race_all(firsts, FIRST_ROUNDS)
         rest = [entrant for entrant in found if entrant not in firsts]
         plan = expansion(rest, self._behind, self._lost, self.table[0].score if self.table else 0.0)

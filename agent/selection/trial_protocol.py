@@ -73,7 +73,10 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class RunReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Times in microseconds, conversion included. ``error``: the run failed with that reason."""
+    """Microseconds per sample (option "batch" puts several into one inference), conversion included.
+
+    error: the run failed with that reason.
+    """
 
     times_us: list[float]
     peak_rss_mb: float = 0.0

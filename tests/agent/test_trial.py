@@ -68,6 +68,12 @@ def test_a_good_candidate_is_judged_and_gives_as_many_times_as_asked(start: Star
     assert not trial.is_alive
 
 
+def test_a_batch_is_timed_by_the_sample(start: Start) -> None:
+    trial = start({"delay_us": 8000}, options={"threads": 1, "batch": 4})
+    assert 2000 < trial.wait_ready(20).typical_us < 8000
+    assert 2000 < min(trial.run(5, 0, 10).times_us) < 8000
+
+
 def test_wrong_answers_are_told_with_the_numbers(start: Start) -> None:
     result = start(damaged=True).wait_ready(20)
     assert (result.phase, result.fault) == (Phase.FAILED, Fault.WRONG)

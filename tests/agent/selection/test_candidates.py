@@ -3,13 +3,25 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent.inference.bundle_folder import BundleFolder, lay_out
 from agent.inference.lookup import backend
-from agent.selection.candidates import default_baseline, entrants, first_of_groups, option_words
+from agent.selection.candidates import (
+    Entrant,
+    default_baseline,
+    entrants,
+    first_of_groups,
+    option_words,
+    takes_batches,
+    with_batches,
+)
 from edge_contracts.archive import open_bundle
+from edge_contracts.bundle import Variant
 from edge_contracts.capabilities import Capabilities, CpuFacts, MemoryFacts, OsFacts, RuntimeFact
+from edge_contracts.profiles import Advice, RuntimeAdvice
+from edge_contracts.tensor_signature import TensorBinding
 from tests.simulators.bundle_factory import (
     SIGNATURE,
     goldens_of,
@@ -79,6 +91,29 @@ def test_one_of_each_group_is_raced_first_the_plain_onnx_file_ahead(folder: Bund
         "onnxruntime-fp32-cpu t2", "openvino-fp32-cpu t2", "openvino-fp32-cpu t2 bf16",
     ]  # fmt: skip
     assert [entrant.precision for entrant in firsts] == ["fp32", "fp32", "bf16"]
+
+
+def test_a_profile_says_what_comes_earlier_and_what_last_but_the_baseline_stays_first(folder: BundleFolder) -> None:
+    model = seeded_affine()
+    advice = [
+        RuntimeAdvice(name="stub", advice=Advice.AVOID, precision="int8", reason="slow", source="a test"),
+        RuntimeAdvice(name="stub", advice=Advice.TRY, precision="bf16", reason="fast", source="a test"),
+    ]
+    variants = [onnx_variant(model), *(stub_variant(model, p, precision=p) for p in ("int8", "fp16", "bf16"))]
+    found = [
+        Entrant(Variant(variant.spec.name, variant.spec, []), {"threads": 1}) for variant in reversed(variants)
+    ]  # fmt: skip
+    names = [entrant.variant.name for entrant in first_of_groups(found, advice)]
+    assert names == ["onnxruntime-fp32-cpu", "bf16", "fp16", "int8"]
+
+
+def test_for_throughput_batches_are_tried_where_the_leading_axis_is_open(folder: BundleFolder) -> None:
+    found, _ = entrants(folder, USABLE, 1, stub_aware)
+    names = {entrant.name for entrant in with_batches(found, SIGNATURE)}
+    assert {"onnxruntime-fp32-cpu t1 batch4", "onnxruntime-fp32-cpu t1 batch16"} <= names
+    frozen = TensorBinding(name="x", source_name="x", dtype="FP32", shape=[1, 8])
+    spec = msgspec.structs.replace(found[0].variant.spec, inputs=[frozen])
+    assert not takes_batches(Variant("d", spec, []), SIGNATURE)
 
 
 def test_the_baseline_is_onnx_runtime_with_nothing_set(folder: BundleFolder) -> None:

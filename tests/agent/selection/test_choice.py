@@ -71,7 +71,7 @@ def test_what_is_in_quarantine_is_not_started_again(bench: Bench) -> None:
     request = bench.request({"good": SLOW, "bad": {"crash_at": "load"}})
     choose(request, bench.tools)
     started = len(list(bench.tools.work_dir.glob("trial-*.json")))
-    again = replace(request, objective="throughput")  # another fingerprint, the same candidates
+    again = replace(request, max_drop=0.02)  # another fingerprint, the same candidates
     evidence = choose(again, bench.with_tools(work_dir=bench.tools.work_dir / "second"))
     assert statuses(evidence)["bad"] == "quarantined"
     assert "seen before" in reasons(evidence)["bad"]
@@ -168,6 +168,11 @@ def test_the_memory_objective_takes_the_leanest_even_if_slower(bench: Bench) -> 
     evidence = choose(request, bench.tools)
     assert evidence.chosen.variant == "lean"
     assert "least memory" in evidence.why
+
+
+def test_for_throughput_several_samples_at_once_may_win(bench: Bench) -> None:
+    evidence = choose(bench.request({"v": {"delay_us": 8000}}, objective="throughput", race_budget_s=3.0), bench.tools)
+    assert evidence.chosen.options["batch"] == 16
 
 
 def test_a_cancel_stops_it_and_leaves_neither_process_nor_quarantine(bench: Bench) -> None:
