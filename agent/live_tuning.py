@@ -1,9 +1,9 @@
 """Tuning of the daemon, put together: the server with tuning on top, its observer, its trials and its thread.
 
-    tuning = LiveTuning(TuningGround(...), server)    before the update machine is made
-    serving = LiveServing(tuning.server, ...)          it loads and unloads through tuning.server
-    Ledger(..., observe)                               observe also calls tuning.on_latency
-    tuning.start(...); tuning.stop()                   with the daemon's other threads
+tuning = LiveTuning(TuningGround(...), server)    before the update machine is made
+serving = LiveServing(tuning.server, ...)          it loads and unloads through tuning.server
+Ledger(..., observe)                               observe also calls tuning.on_latency
+tuning.start(...); tuning.stop()                   with the daemon's other threads
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ def allocate(
 ) -> dict[str, int]:
     """Threads by model. ``demand``: arrival times cost, in CPUs. ``before``: kept while it is nearly as good.
 
-    By highest averages (D'Hondt): each further thread goes where a thread has the most to do.
+    Each further thread goes where a thread has the most to do, which makes the most that one has to do least.
     """
     budget = max(1, budget_threads)
     names = sorted(awake_models)
     shares = dict.fromkeys(names, 1)
     for _ in range(budget - len(names)):
-        busiest = max(names, key=lambda name: demand[name] / (shares[name] + 1), default=None)
+        busiest = max(names, key=lambda name: demand[name] / shares[name], default=None)
         if busiest is None:
             break
         shares[busiest] += 1

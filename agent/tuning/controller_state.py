@@ -4,6 +4,7 @@
     changed               -> it is watched (a change for the budget is not)
     kept                  -> remembered as good for the situation; patience is back to normal
     reverted              -> blocked as above, and each revert in a row doubles the wait before the next try
+    overtaken             -> it stays unjudged; what changes so fast is not worth following: the wait doubles too
 
 A block holds as long as the situation lasts, and for a time that doubles with every failure when it comes back.
 """
@@ -19,6 +20,7 @@ from agent.tuning.situation import Situation
 
 MAX_REMEMBERED = 64
 MAX_DOUBLINGS = 10
+MAX_FOR_OVERTAKING = 4
 Key = tuple[str, ModelTuning]
 
 
@@ -75,6 +77,7 @@ class ControllerState:
     reference_p95_ms: float | None = None
     last_change_s: float | None = None
     reverts: int = 0
+    overtakings: int = 0
     watch: Watch | None = None
     blocks: Mapping[Key, Block] = field(default_factory=dict)
     good: Mapping[str, ModelTuning] = field(default_factory=dict)
@@ -114,12 +117,12 @@ def kept(state: ControllerState, tuning: ModelTuning) -> ControllerState:
     good = {key: value for key, value in state.good.items() if key != state.key}
     while len(good) >= MAX_REMEMBERED:
         del good[next(iter(good))]
-    return replace(state, watch=None, reverts=0, good={**good, state.key: tuning})
+    return replace(state, watch=None, reverts=0, overtakings=0, good={**good, state.key: tuning})
 
 
 def overtaken(state: ControllerState) -> ControllerState:
     """The situation changed before the watched change could be judged: it stays, and everything is open again."""
-    return replace(state, watch=None, settled=False)
+    return replace(state, watch=None, settled=False, overtakings=state.overtakings + 1)
 
 
 def reverted(state: ControllerState, tuning: ModelTuning, now_s: float, pacing: Pacing) -> ControllerState:
@@ -135,8 +138,9 @@ def settled(state: ControllerState) -> ControllerState:
 
 
 def wait_until_s(state: ControllerState, pacing: Pacing) -> float:
-    """Before this nothing is changed: the floor, doubled by each revert in a row."""
+    """Before this nothing is changed: the floor, doubled by each revert and each overtaking (up to a point) since."""
     if state.last_change_s is None:
         return float("-inf")
-    patience_s = pacing.floor_s * 2.0 ** min(state.reverts, MAX_DOUBLINGS)
+    doublings = state.reverts + min(state.overtakings, MAX_FOR_OVERTAKING)
+    patience_s = pacing.floor_s * 2.0 ** min(doublings, MAX_DOUBLINGS)
     return state.last_change_s + min(pacing.longest_hold_s, patience_s)

@@ -5,8 +5,8 @@ time of one inference under any tuning. The law of that time (Amdahl, the slowes
 
     work * ((1 - parallel) + parallel / threads * slowest + sync * (threads - 1)) * spinning
 
-``slowest`` is 2 when a thread shares its CPU with another process. Spinning gains a little on a free machine and costs
-much on a contended one. Everything is drawn from seeded generators: equal arguments give equal histories.
+``slowest`` is 2 or 3 when a thread shares its CPU with another process. Spinning gains a little on a free machine and
+costs much on a contended one. Everything is drawn from seeded generators: equal arguments give equal histories.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from agent.tuning.seams import TunedModel
 from edge_contracts.latency import LatencySketch
 
 SYNC = 0.02
+SHARED, SHARED_AT_BARRIER = 2.0, 3.0
+"""A thread that shares its CPU; one for which others wait loses its place again and again (1.3-3.8 was measured)."""
 TRIAL_S = 3.0
 MAX_QUEUE = 256
 
@@ -93,7 +95,7 @@ class ContendedMachine:
         allowed = tuning.cpus if tuning.cpus is not None else frozenset(range(self.cpus))
         quiet = [cpu for cpu in allowed if cpu >= math.ceil(taken)]
         threads = tuning.threads
-        slowest = 1.0 if threads <= len(quiet) else 2.0
+        slowest = 1.0 if threads <= len(quiet) else SHARED if threads == 1 else SHARED_AT_BARRIER
         crowded = max(1.0, threads / len(allowed))
         serial = (1 - model.parallel) * (1.0 if quiet else 2.0)
         spinning = 1.0

@@ -126,7 +126,7 @@ def test_a_neighbour_that_flickers_does_not_make_it_flap() -> None:
     hogs = [Hog(start, start + 12) for start in range(100, 3600, 24)]
     machine = ContendedMachine(2, [one_model(2)], hogs)
     Tuned(machine).run(3600)
-    assert len(machine.changes) <= 8
+    assert len(machine.changes) <= 12
 
 
 def test_a_change_that_helps_in_the_trial_and_not_in_life_is_taken_back_and_not_tried_again() -> None:
