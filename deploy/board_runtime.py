@@ -101,7 +101,9 @@ def _verdict(name: str, profile: Profile, host: Host) -> Verdict:
             return Verdict(name, None, f"{vendor} is installed, and the plain wheel would overwrite its files")
         accelerated = next((advice for advice in tries if advice.target != "cpu"), None)
         if accelerated is not None:
-            reason = f"this board's {accelerated.target} wants the vendor's own build ({accelerated.reason}); install that"
+            reason = (
+                f"this board's {accelerated.target} wants the vendor's own build ({accelerated.reason}); install that"
+            )
             return Verdict(name, None, f"{reason}, or ask for --runtime onnxruntime, which has the CPU alone")
     return _by_wheel(name, [wheel for wheel in WHEELS if wheel.runtime == name], host, tries[0].reason)
 

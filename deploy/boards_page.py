@@ -1,7 +1,7 @@
 """Writes the tables of docs/boards.md from firmware_profiles and deploy/board_runtime.py.
 
-    python -m deploy.boards_page            write them
-    python -m deploy.boards_page --check    exit 1 when they are not current
+python -m deploy.boards_page            write them
+python -m deploy.boards_page --check    exit 1 when they are not current
 """
 
 from __future__ import annotations

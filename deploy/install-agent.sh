@@ -62,7 +62,7 @@ while [ $# -gt 0 ]; do
     --wheel) need_value "$@"; WHEEL=$2; shift 2 ;;
     --runtime) need_value "$@"; RUNTIMES="$RUNTIMES $2"; shift 2 ;;
     --python) need_value "$@"; PYTHON=$2; shift 2 ;;
-    --root) need_value "$@"; ROOT=${2%/}; shift 2 ;;
+    --root) need_value "$@"; ROOT=$2; shift 2 ;;
     --no-service) SERVICE=; shift ;;
     --dry-run) DRY_RUN=1; shift ;;
     --purge) PURGE=1; shift ;;
@@ -93,6 +93,7 @@ check_call() {
   [ -z "$ROOT" ] || [ -n "$DRY_RUN" ] || refuse "--root goes with --dry-run only"
   [ -z "$PURGE" ] || [ "$VERB" = uninstall ] || refuse "--purge goes with uninstall only"
   [ -z "$WHEEL" ] || [ -f "$WHEEL" ] || refuse "--wheel $WHEEL: no such file"
+  [ -z "$ROOT" ] || [ -d "$ROOT" ] || refuse "--root $ROOT: no such folder"
   [ -n "$DRY_RUN" ] || [ "$(id -u)" = 0 ] || refuse "needs root rights: sudo sh install-agent.sh ... (or --dry-run)"
   exists /etc/debian_version || refuse "this is no Debian-like system; docs/boards.md says how to install by hand"
   for file in systemd/mindie.service board_runtime.py; do
