@@ -39,6 +39,7 @@ class EngineKeeper:
         self._deaths_s: deque[float] = deque(maxlen=len(BACKOFF_S))
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+        self._opening: LiveModel | None = None
         self.restarts = 0
 
     @property
@@ -87,7 +88,11 @@ class EngineKeeper:
         return self._engine
 
     async def _open(self, engine: EngineProcess, live: LiveModel) -> None:
-        await engine.open(live, self._batch_sizes(live), self._load_timeout_s)
+        self._opening = live
+        try:
+            await engine.open(live, self._batch_sizes(live), self._load_timeout_s)
+        finally:
+            self._opening = None
 
     def _free(self, live: LiveModel) -> None:
         live.disconnect()
@@ -102,7 +107,7 @@ class EngineKeeper:
         self._engine = None
         self._deaths_s.append(monotonic())
         blamed = [live for live in self._lives.values() if live.was_running()]
-        self._tell(_crash(how, blamed[0] if blamed else None))
+        self._tell(_crash(how, blamed[0] if blamed else None, self._opening))
         for live in list(self._lives.values()):
             for pending in live.engine_died(how):
                 self._tell(EngineEvent(
@@ -144,9 +149,13 @@ class EngineKeeper:
         return BACKOFF_S[min(recent, len(BACKOFF_S)) - 1] if recent else 0.0
 
 
-def _crash(how: str, live: LiveModel | None) -> EngineEvent:
-    if live is None:
+def _crash(how: str, ran: LiveModel | None, opened: LiveModel | None) -> EngineEvent:
+    """``ran``: the model whose request ran; ``opened``: the one that was being opened."""
+    blamed = ran or opened
+    if blamed is None:
         return EngineEvent(kind="engine.crashed", reason=how, text=f"the engine {how}")
-    served, crashes = live.served, live.statistics.crashes + 1
-    return EngineEvent(kind="engine.crashed", model=served.name, version=served.version, reason=how, crashes=crashes,
-                       text=f"the engine {how} while it ran a request to {served.name} {served.version}")  # fmt: skip
+    served = blamed.served
+    doing, crashes = ("ran a request to", blamed.statistics.crashes) if ran else ("opened", blamed.load_deaths)
+    return EngineEvent(kind="engine.crashed", model=served.name, version=served.version, reason=how,
+                       crashes=crashes + 1, text=f"the engine {how} while it {doing} {served.name} {served.version}",
+                       )  # fmt: skip

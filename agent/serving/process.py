@@ -7,44 +7,34 @@ same models, and clients that connect meanwhile wait in the backlog. All methods
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib.util
 import logging
 import os
 import queue
 import socket
-import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 import msgspec
 
-from agent.errors import LoadFailed, PortInUse, ServingError
+from agent.errors import LoadFailed, ServingError
 from agent.inference.process_end import signal_text
 from agent.serving import control
 from agent.serving.control import EngineEvent, Loaded, ServedModel, ServerState, ServingOptions
 from agent.serving.framing import BlockingFrames, frame
+from agent.serving.listeners import Bind, open_listeners
 from edge_contracts.messages import StageLatency
+
+__all__ = ["Bind", "ServerProcess"]
 
 _log = logging.getLogger(__name__)
 BACKOFF_S = (0.0, 0.2, 1.0, 3.0, 10.0, 30.0)
 STABLE_S = 60.0
 CALL_TIMEOUT_S = 30.0
-_BACKLOG = 1024
-
-
-@dataclass(frozen=True)
-class Bind:
-    """Where to listen. Port 0: any free port. ``host`` None: only on ``uds``, a socket file's path."""
-
-    host: str | None = "127.0.0.1"
-    port: int = 8000
-    uds: Path | None = None
 
 
 class _Call:
@@ -90,7 +80,7 @@ class ServerProcess:
             raise ModuleNotFoundError("No module named 'httptools'", name="httptools")
         self._affinity = affinity
         self._uds = bind.uds
-        self._listeners = _listeners(bind)
+        self._listeners = open_listeners(bind)
         port = next((int(s.getsockname()[1]) for s in self._listeners if s.family != socket.AF_UNIX), 0)
         threading.Thread(target=self._tell_events, name="serving-events", daemon=True).start()
         self._keeper = threading.Thread(target=self._keep, name="serving-keeper", daemon=True)
@@ -291,71 +281,6 @@ class ServerProcess:
                 self._on_event(event)
             except Exception:  # noqa: BLE001 - one event that its receiver fails over must not silence the next
                 _log.exception("event %s could not be handled: %s", event.kind, event.text)
-
-
-def _listeners(bind: Bind) -> list[socket.socket]:
-    listeners: list[socket.socket] = []
-    try:
-        if bind.host is not None:
-            listeners.append(_tcp_listener(bind.host, bind.port))
-        if bind.uds is not None:
-            listeners.append(_unix_listener(bind.uds))
-    except BaseException:
-        for listener in listeners:
-            listener.close()
-        raise
-    if not listeners:
-        raise ServingError("nowhere to listen: give a host or a socket file")
-    return listeners
-
-
-def _tcp_listener(host: str, port: int) -> socket.socket:
-    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (socket.gaierror, UnicodeError, OverflowError) as error:
-        raise ServingError(f"cannot listen on {shown}: {error}") from error
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(shown) from error
-        raise ServingError(f"cannot listen on {shown}: {error.strerror}") from error
-    return listener
-
-
-def _unix_listener(path: Path) -> socket.socket:
-    """A socket file that nobody listens to any more is replaced."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if path.exists():
-            if not stat.S_ISSOCK(path.stat().st_mode):
-                raise ServingError(f"{path} exists and is no socket: choose another with --uds")
-            if _is_listened_to(path):
-                raise PortInUse(str(path))
-            path.unlink()
-        listener.bind(str(path))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise ServingError(f"cannot listen on {path}: {error.strerror or error}") from error
-    except ServingError:
-        listener.close()
-        raise
-    return listener
-
-
-def _is_listened_to(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-        return True
 
 
 def _with_absolute_paths(options: ServingOptions) -> ServingOptions:

@@ -107,6 +107,8 @@ def test_a_model_that_cannot_be_loaded_leaves_the_old_one_serving(folder: Path, 
                 server.process.load(served(bad, options={"provider": "stub-cpu"}))
             load.more()
         assert "affine" in str(caught.value)
+        if "crash_at" in behaviour:
+            assert server.wait_for_event("engine.crashed").version == "2.0.0"
         assert "\n" not in str(caught.value)
         assert load.wrong == []
         assert load.versions == {"1.0.0"}
