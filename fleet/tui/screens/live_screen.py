@@ -39,7 +39,7 @@ class LiveScreen(Screen[None], Generic[Answer]):
         self.desk = desk
         self.answer: Answer | None = None
         self._answered_s: float | None = None
-        self._is_built = False
+        self._built_of = 0
 
     def question(self) -> Callable[[FleetApi], Answer]:
         raise NotImplementedError
@@ -61,11 +61,11 @@ class LiveScreen(Screen[None], Generic[Answer]):
 
     @property
     def can_show(self) -> bool:
-        """Its widgets are there: not before it is built, not after it was left."""
-        return self._is_built and self.is_attached
+        """Its widgets are all there: not before it is built, not while it is taken down."""
+        return 0 < self._built_of <= len(self.children) and self.is_attached
 
     def on_mount(self) -> None:
-        self._is_built = True
+        self._built_of = len(self.children)
         if self.answer is not None:
             self.show(self.answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ COLUMNS = (
 FAILED_STATES = frozenset(state.value for state in FAILURES)
 BUSY_STATES = frozenset(state.value for state in IN_FLIGHT)
 _KEY_SEPARATOR = "\n"
+_DIGITS = re.compile(r"([0-9]{1,18})")
 
 
 class Entry(NamedTuple):
@@ -90,15 +92,10 @@ def ordered(rows: Iterable[Entry], column: str, *, descending: bool) -> list[Ent
     return sorted(known, key=value_of, reverse=descending) + unknown
 
 
-def _natural(text: str) -> tuple[tuple[int, int | str], ...]:
+def _natural(text: str) -> list[tuple[int, int | str]]:
     """Orders "edge-9" before "edge-10" and "1.9.0" before "1.10.0"."""
-    parts: list[str] = []
-    for character in text.lower():
-        if parts and parts[-1].isdecimal() == character.isdecimal():
-            parts[-1] += character
-        else:
-            parts.append(character)
-    return tuple((0, int(part[:18])) if part.isdecimal() else (1, part) for part in parts)
+    parts = _DIGITS.split(text.lower())
+    return [(0, int(part)) if position % 2 else (1, part) for position, part in enumerate(parts) if part]
 
 
 def _of_model(value: Callable[[ModelView], Any]) -> Callable[[Entry], Any]:
