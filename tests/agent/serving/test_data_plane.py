@@ -8,6 +8,7 @@ import json
 import shutil
 import struct
 import subprocess
+import sys
 import time
 import zlib
 from pathlib import Path
@@ -344,3 +345,16 @@ def test_the_repository_index_takes_no_body_and_checks_the_one_it_gets(affine: R
     assert affine.request("POST", "/v2/repository/index", b'{"ready": true}')[0] == 200
     assert affine.request("POST", "/v2/repository/index", b'{"ready": 3}')[0] == 400
     assert affine.request("POST", "/v2/repository/index", b"[" * 50_000)[0] == 400
+
+
+def test_the_client_in_the_documentation_works(affine: Running, tmp_path: Path) -> None:
+    document = (Path(__file__).parents[3] / "docs" / "serving.md").read_text()
+    code = document.split("```python\n")[1].split("```")[0]
+    (tmp_path / "client.py").write_text(code)
+    url = f"{affine.url}/v2/models/affine/infer"
+    done = subprocess.run([sys.executable, tmp_path / "client.py", url], capture_output=True, text=True, check=True)
+    assert "logits" in done.stdout
+    command = document.split("## curl\n\n")[1].split("\n\n")[0].replace("http://127.0.0.1:8000", affine.url)
+    if shutil.which("curl") is not None:
+        answer = subprocess.run(command, shell=True, capture_output=True, check=True).stdout
+        assert close_to(json.loads(answer)["outputs"][0]["data"], expected([[1, 2, 3, 4, 5, 6, 7, 8]]))
