@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from agent.errors import NoCandidate, TrialError
 from agent.hardware.budget import threads_of
@@ -35,7 +36,7 @@ from agent.selection.reasons import failure_code, failure_text, raced_text, swit
 from agent.selection.request import OBJECTIVES, Candidate, SelectionRequest, SelectionTools
 from agent.selection.schedule import Schedule, schedule
 from agent.selection.statistics import RatioBounds, ratio_bounds
-from agent.selection.trial_pool import Opened, TrialPool
+from agent.selection.trial_pool import Opened, TrialPool, quarantine_key
 from edge_contracts.evidence import CandidateEvidence, ChoiceEvidence, Latency
 
 FINAL_ROUNDS = 40
@@ -43,7 +44,7 @@ FINAL_MIN_ROUNDS = 10
 FINAL_S = 1.5
 FINAL_SHARE = 0.2
 
-__all__ = ["Candidate", "SelectionRequest", "SelectionTools", "choose"]
+__all__ = ["Candidate", "SelectionRequest", "SelectionTools", "choose", "distrust"]
 
 
 def choose(request: SelectionRequest, tools: SelectionTools) -> ChoiceEvidence:
@@ -57,12 +58,12 @@ def choose(request: SelectionRequest, tools: SelectionTools) -> ChoiceEvidence:
         raise ValueError(f"objective {request.objective!r}: one of {', '.join(OBJECTIVES)} expected")
     mark = fingerprint(request)
     cache = ChoiceCache(tools.cache_dir / "choices")
-    known = cache.find(mark, request.race_budget_s)
-    if known is not None:
-        tools.progress("the same choice was made before on this device: taken from the cache")
-        return known
     quarantine = Quarantine(tools.cache_dir / "quarantine.json", this_boot)
     quarantine.load()
+    known = cache.find(mark, request.race_budget_s)
+    if known is not None and not _is_quarantined(known, request, quarantine):
+        tools.progress("the same choice was made before on this device: taken from the cache")
+        return known
     pool = TrialPool(request, tools, quarantine)
     try:
         made = _Choice(request, tools, pool, mark).make()
@@ -71,6 +72,29 @@ def choose(request: SelectionRequest, tools: SelectionTools) -> ChoiceEvidence:
     if made.keep:
         cache.keep(CachedChoice(evidence=made.evidence, complete=made.complete, race_budget_s=request.race_budget_s))
     return made.evidence
+
+
+def distrust(evidence: ChoiceEvidence, request: SelectionRequest, cache_dir: Path, reason: str) -> None:
+    """The chosen one failed while it served (crashed, hung): keep it out of later choices on this device."""
+    entrant = _chosen_entrant(evidence, request)
+    if entrant is None:
+        return
+    quarantine = Quarantine(cache_dir / "quarantine.json", this_boot)
+    quarantine.load()
+    quarantine.add(quarantine_key(request.device, entrant), "crash", reason)
+    ChoiceCache(cache_dir / "choices").forget(evidence.fingerprint)
+
+
+def _is_quarantined(evidence: ChoiceEvidence, request: SelectionRequest, quarantine: Quarantine) -> bool:
+    entrant = _chosen_entrant(evidence, request)
+    if entrant is None:
+        return True
+    return quarantine.entry(quarantine_key(request.device, entrant), request.max_drop) is not None
+
+
+def _chosen_entrant(evidence: ChoiceEvidence, request: SelectionRequest) -> Entrant | None:
+    variant = request.folder.bundle.variant(evidence.chosen.variant)
+    return None if variant is None else Entrant(variant, evidence.chosen.options)
 
 
 @dataclass(frozen=True)

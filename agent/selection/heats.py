@@ -55,12 +55,15 @@ class Heats:
         self.rounds = 0
         self.decided = False
         self.ran_out_of_time = False
+        self.reopens = False
+        """Whether fewer than two trials fit in memory, so that each is opened anew for its turns; set by ``run``."""
         self._behind: dict[tuple[str, str], RatioBounds] = {}
         self._lost: dict[tuple[str, str], str] = {}
 
     def run(self, found: list[Entrant]) -> None:
         """Raises SelectionCanceled. An empty ``table`` means that nothing is left that works."""
         firsts = first_of_groups(found, advice_for(self._request.device))
+        self.reopens = self._fitting(found) < 2
         self._race_all(firsts, FIRST_ROUNDS)
         rest = [entrant for entrant in found if entrant not in firsts]
         plan = expansion(rest, self._behind, self._lost, self.table[0].score if self.table else 0.0)
@@ -69,11 +72,6 @@ class Heats:
         self._race_all(plan.wanted, LAST_ROUNDS)
         if not self.decided and len(self.table) > 1:
             self._race([], LAST_ROUNDS)
-
-    @property
-    def reopens(self) -> bool:
-        """Whether fewer than two trials fit in memory, so that each is opened anew for its turns."""
-        return self._fitting([]) < 2
 
     def plan(self, deadline: float, max_rounds: int, *, halve: bool, min_rounds: int = 3) -> RacePlan:
         """A race as memory and objective allow."""
@@ -118,7 +116,8 @@ class Heats:
             batch, waiting = waiting[:room], waiting[room:]
             ready = self.open(batch, self._times.open_until)
             started = {opened.entrant.name for opened in ready}
-            self._race(ready, max_rounds if not waiting else FIRST_ROUNDS)
+            if ready or not self.table:
+                self._race(ready, max_rounds if not waiting else FIRST_ROUNDS)
             waiting = [e for e in batch if e.name not in started and self._ledger.line(e.name) is None] + waiting
             if not ready and waiting and self._tools.clock() >= self._times.open_until and self.table:
                 break

@@ -11,6 +11,7 @@ boot means only that our own process ended, which is no evidence.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -109,14 +110,16 @@ class Quarantine:
         return next((note for note in self._content.notes if note.key == key), None)
 
     def _save(self, *, sync: bool = True) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._file.with_name(f".{self._file.name}.tmp")
-        with temporary.open("wb") as file:
-            file.write(msgspec.json.encode(self._content))
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(self._file)
+        """A disk that takes nothing costs the memory of this file, not the choice."""
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self._file.with_name(f".{self._file.name}.tmp")
+            with temporary.open("wb") as file:
+                file.write(msgspec.json.encode(self._content))
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            temporary.replace(self._file)
 
 
 def this_boot() -> str:

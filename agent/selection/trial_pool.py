@@ -18,6 +18,7 @@ from agent.selection.quarantine import Quarantine, QuarantineKey
 from agent.selection.request import SelectionRequest, SelectionTools
 from agent.selection.trial_process import TrialProcess, start_trial
 from agent.selection.trial_protocol import Fault, Phase, TrialRequest, TrialResult
+from edge_contracts.capabilities import Capabilities
 
 POLL_S = 0.005
 
@@ -47,6 +48,16 @@ class Rejected:
         return self.result is not None and self.result.fault is Fault.WRONG
 
 
+def quarantine_key(device: Capabilities, entrant: Entrant) -> QuarantineKey:
+    """By what a bad end of ``entrant`` on ``device`` is remembered."""
+    runtime = entrant.variant.spec.runtime
+    version = next((fact.version for fact in device.runtimes if fact.name == runtime), None)
+    return QuarantineKey(
+        runtime=f"{runtime} {version or '?'}", device=device_fingerprint(device), variant=entrant.variant.digest,
+        mode=entrant.mode,
+    )  # fmt: skip
+
+
 class TrialPool:
     """Owns the processes it starts: ``close`` each lane, or ``close_all``."""
 
@@ -60,12 +71,7 @@ class TrialPool:
 
     def quarantine_key(self, entrant: Entrant) -> QuarantineKey:
         """The runtime's version as the device's facts tell it."""
-        runtime = entrant.variant.spec.runtime
-        version = next((f.version for f in self._request.device.runtimes if f.name == runtime), None)
-        device = device_fingerprint(self._request.device)
-        return QuarantineKey(
-            runtime=f"{runtime} {version or '?'}", device=device, variant=entrant.variant.digest, mode=entrant.mode
-        )
+        return quarantine_key(self._request.device, entrant)
 
     def open_each(
         self, wanted: Sequence[Entrant], *, at_once: int, reopen: bool, give_up_at: float
@@ -75,7 +81,9 @@ class TrialPool:
         After ``give_up_at`` (by the tools' clock) no more are started once one is ready; the rest is not given at all.
         ``reopen``: close each when it is judged; it is opened anew for its turns. Raises SelectionCanceled.
         """
-        waiting = list(wanted)
+        known = {entrant.name: rejected for entrant in wanted if (rejected := self._seen_before(entrant)) is not None}
+        yield from known.values()
+        waiting = [entrant for entrant in wanted if entrant.name not in known]
         any_ready = False
         try:
             while waiting or self._opening:
@@ -102,23 +110,25 @@ class TrialPool:
         for lane in list(self._lanes):
             self.close(lane)
 
+    def _seen_before(self, entrant: Entrant) -> Rejected | None:
+        """What an earlier trial on this device says of it: costs no time."""
+        known = self._quarantine.entry(self.quarantine_key(entrant), self._request.max_drop)
+        if known is None:
+            return None
+        reason = f"{known.reason} (seen before on this device)"
+        if known.kind != "wrong":
+            return Rejected(entrant, "quarantined", reason)
+        return Rejected(entrant, "refused", reason, TrialResult(phase=Phase.FAILED, fault=Fault.WRONG, reason=reason))
+
     def _begin(self, entrant: Entrant) -> Iterator[Rejected]:
-        """Start a trial; gives a Rejected when it is in quarantine or cannot be started."""
+        """Start a trial; gives a Rejected when it cannot be started."""
         key = self.quarantine_key(entrant)
-        known = self._quarantine.entry(key, self._request.max_drop)
-        if known is not None and known.kind == "wrong":
-            result = TrialResult(phase=Phase.FAILED, fault=Fault.WRONG, reason=known.reason)
-            yield Rejected(entrant, "refused", f"{known.reason} (seen before on this device)", result)
-            return
-        if known is not None:
-            yield Rejected(entrant, "quarantined", f"{known.reason} (seen before on this device)")
-            return
         self._quarantine.begin(key)
         try:
             trial = self._start(entrant, judge=True)
         except TrialError as error:
             self._quarantine.end(key)
-            yield Rejected(entrant, "refused", error.reason)
+            yield Rejected(entrant, "refused", error.reason, ended_from_outside=not error.is_evidence)
             return
         self._opening[trial] = (entrant, self._tools.clock())
 
@@ -175,7 +185,6 @@ class TrialPool:
         request, tools = self._request, self._tools
         number = next(self._numbers)
         file: Path = tools.work_dir / f"trial-{number}.json"
-        tools.work_dir.mkdir(parents=True, exist_ok=True)
         return start_trial(
             TrialRequest(
                 folder=str(request.folder.folder), variant=entrant.variant.name, options=dict(entrant.options),

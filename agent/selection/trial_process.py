@@ -39,6 +39,7 @@ def start_trial(
     log = request_file.with_suffix(".log")
     variables = {"OPENBLAS_NUM_THREADS": "1", **(os.environ if environ is None else environ)}
     try:
+        request_file.parent.mkdir(parents=True, exist_ok=True)
         request_file.write_bytes(msgspec.json.encode(request))
         with log.open("wb") as stderr:
             process = subprocess.Popen(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,26 @@ def test_open_dimensions_may_be_fixed(tmp_path: Path) -> None:
     done = bench(onnx_file(tmp_path), "--budget-s", 1, "--fixed-shape", "x=4,9")
     assert done.returncode == 1
     assert "--fixed-shape" in done.stderr
+
+
+def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    bundle = mixed_bundle(tmp_path / "b.mindie", {"hangs": {"hang_at": "load"}})
+    argv = [sys.executable, "-m", "agent", "bench", str(bundle)]
+    with subprocess.Popen(argv, env={**ENVIRON, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 30
+        while not list(scratch.glob("mindie-bench-*/work/trial-1.result.json")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        trials = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+    assert trials
+    assert not any(Path(f"/proc/{trial}").exists() for trial in trials)
+    assert list(scratch.glob("mindie-bench-*")) == []
 
 
 def test_it_leaves_no_scratch_folder_behind(tmp_path: Path) -> None:

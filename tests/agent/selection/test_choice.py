@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.errors import NoCandidate, SelectionCanceled
-from agent.selection.choice import choose
+from agent.errors import NoCandidate, SelectionCanceled, TrialError
+from agent.selection.choice import choose, distrust
 from edge_contracts.capabilities import Capabilities, RuntimeFact
 from edge_contracts.evidence import ChoiceEvidence
 from tests.agent.selection.conftest import Bench
@@ -131,6 +131,31 @@ def test_a_change_of_circumstances_makes_a_new_choice(bench: Bench) -> None:
     choose(request, bench.tools)
     one_cpu = frozenset(sorted(os.sched_getaffinity(0))[:1])
     assert not choose(replace(request, affinity=one_cpu), bench.tools).from_cache
+
+
+def test_a_choice_that_failed_while_it_served_is_not_made_again(bench: Bench) -> None:
+    request = bench.request({"slow": SLOW, "fast": FAST})
+    first = choose(request, bench.tools)
+    distrust(first, request, bench.tools.cache_dir, "crashed three times within an hour")
+    second = choose(request, bench.tools)
+    assert second.chosen.variant == "slow"
+    assert "crashed three times" in reasons(second)["fast"]
+
+
+def test_a_cached_choice_that_is_in_quarantine_by_now_is_not_taken(bench: Bench) -> None:
+    request = bench.request({"slow": SLOW, "fast": FAST})
+    first = choose(request, bench.tools)
+    kept = (bench.tools.cache_dir / "choices" / f"{first.fingerprint}.json").read_bytes()
+    distrust(first, request, bench.tools.cache_dir, "crashed")
+    (bench.tools.cache_dir / "choices" / f"{first.fingerprint}.json").write_bytes(kept)
+    assert choose(request, bench.tools).chosen.variant == "slow"
+
+
+def test_a_disk_that_takes_nothing_is_no_evidence_against_a_candidate(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "full").write_text("a file where the folder should be")
+    with pytest.raises(TrialError, match="ended from outside") as caught:
+        choose(bench.request({"v": FAST}), bench.with_tools(work_dir=tmp_path / "full" / "work"))
+    assert not caught.value.is_evidence
 
 
 def test_where_threads_help_they_are_used(bench: Bench) -> None:
