@@ -51,7 +51,7 @@ def rollout_view(
         matched=rollout.matched,
         started_ms=rollout.started_ms,
         finished_ms=rollout.finished_ms,
-        awaiting_late=rollout.state is RolloutState.RUNNING and all(wave.state in DONE for wave in rollout.waves),
+        awaiting_late=_awaits_only_late(rollout, targets),
         allow_unsigned=rollout.policy.allow_unsigned,
         devices=[_row(target, online) for target in rows],
     )
@@ -68,6 +68,13 @@ def _possible(state: RolloutState, verb: str) -> bool:
     except NotAllowedNow:
         return False
     return True
+
+
+def _awaits_only_late(rollout: Rollout, targets: Sequence[Target]) -> bool:
+    if rollout.state is not RolloutState.RUNNING or any(wave.state not in DONE for wave in rollout.waves):
+        return False
+    open_ = [target for target in targets if not target.terminal]
+    return bool(open_) and all(target.straggler and target.contacted_ms is None for target in open_)
 
 
 def _waves(rollout: Rollout, targets: Sequence[Target]) -> list[api.WaveView]:
