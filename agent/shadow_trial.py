@@ -23,7 +23,7 @@ from agent.selection.request import SelectionRequest, SelectionTools
 from agent.selection.statistics import common_rounds, quantile, ratio_bounds
 from agent.selection.trial_pool import Opened, Rejected, TrialPool
 from agent.serving.control import ServedModel
-from agent.tuning.judgement import TrialVerdict
+from agent.tuning.judgement import LEAST_GAIN, TrialVerdict
 from agent.tuning.model_tuning import ModelTuning, to_options
 from agent.tuning.seams import TunedModel
 from edge_contracts.bundle import Variant
@@ -32,6 +32,7 @@ from edge_contracts.errors import ContractError
 
 ROUNDS = 40
 LEAST_ROUNDS = 12
+MAX_HEATS = 3
 SLICE_S = 0.02
 MAX_DROP = 0.01
 NEW, OLD = "new", "old"
@@ -42,7 +43,7 @@ class ShadowTrials:
     """An agent.tuning.seams.Trial. ``served``: the model of that name as selection chose it, None when it is gone.
 
     ``make_tools``: cache, limits and clock of a trial; its work_dir is emptied here. ``budget_s``: after it the rounds
-    are cut short, at LEAST_ROUNDS at the least.
+    of a heat are cut short, at LEAST_ROUNDS at the least.
     """
 
     served: Callable[[str], ServedModel | None]
@@ -112,17 +113,15 @@ def _first(pool: TrialPool, entrant: Entrant, *, reopen: bool) -> Opened | Rejec
 
 
 def _raced(opened: dict[str, Opened], tools: SelectionTools, budget_s: float) -> TrialVerdict:
-    contenders = {
-        role: Contender(_InRole(role, one.lane), one.result.typical_us) for role, one in opened.items()
-    }  # fmt: skip
-    plan = RacePlan(deadline=tools.clock() + budget_s, slice_s=SLICE_S, min_count=1, max_count=64,
-                    min_rounds=LEAST_ROUNDS, max_rounds=ROUNDS, halve=False, seed=tools.seed)  # fmt: skip
-    outcome = run_race(list(contenders.values()), plan, tools.clock)
-    if outcome.failed:
-        raise next(iter(outcome.failed.values()))
-    rounds = {role: contender.rounds for role, contender in contenders.items()}
+    """Rounds until the noise is overcome, where the new one promises something: MAX_HEATS times the budget at most."""
+    rounds: dict[str, dict[int, list[float]]] = {role: {} for role in opened}
+    for heat in range(MAX_HEATS):
+        for role, more in _heat(opened, tools, budget_s).items():
+            rounds[role].update({heat * ROUNDS + number: samples for number, samples in more.items()})
+        bounds = ratio_bounds(rounds[NEW], rounds[OLD], 0.9, seed=tools.seed)
+        if bounds.ratio > LEAST_GAIN or not bounds.low < 1.0 <= bounds.high:
+            break
     numbers = common_rounds(list(rounds.values()))
-    bounds = ratio_bounds(rounds[NEW], rounds[OLD], 0.9, seed=tools.seed)
     p90_ms = {
         role: quantile([value for number in numbers for value in series[number]], 0.9) / 1000
         for role, series in rounds.items()
@@ -131,6 +130,19 @@ def _raced(opened: dict[str, Opened], tools: SelectionTools, budget_s: float) ->
         ratio=bounds.ratio, low=bounds.low, high=bounds.high, new_ms=p90_ms[NEW], old_ms=p90_ms[OLD],
         new_mb=opened[NEW].lane.peak_rss_mb, old_mb=opened[OLD].lane.peak_rss_mb,
     )  # fmt: skip
+
+
+def _heat(
+    opened: dict[str, Opened], tools: SelectionTools, budget_s: float
+) -> dict[str, dict[int, list[float]]]:  # fmt: skip
+    """Samples in microseconds by role and round. Raises TrialError when one of them fails."""
+    contenders = {role: Contender(_InRole(role, one.lane), one.result.typical_us) for role, one in opened.items()}
+    plan = RacePlan(deadline=tools.clock() + budget_s, slice_s=SLICE_S, min_count=1, max_count=64,
+                    min_rounds=LEAST_ROUNDS, max_rounds=ROUNDS, halve=False, seed=tools.seed)  # fmt: skip
+    outcome = run_race(list(contenders.values()), plan, tools.clock)
+    if outcome.failed:
+        raise next(iter(outcome.failed.values()))
+    return {role: contender.rounds for role, contender in contenders.items()}
 
 
 class _InRole:
