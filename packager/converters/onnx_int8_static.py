@@ -14,10 +14,15 @@ from typing import Any
 from packager.converters import onnx_file
 from packager.converters.converter import ConversionJob, Converted, Needs, Progress
 from packager.converters.layer_ranking import ranking
+from packager.converters.onnx_fp32 import simplify
 from packager.errors import ConverterError
+from packager.run_variant import one_line
 from packager.samples import Sample, read_rows
 from packager.sources.external_data import all_graphs
+from packager.sources.onnx_graph import default_opset
 
+MIN_OPSET = 13
+"""The first in which DequantizeLinear has an axis."""
 METHODS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
 
 
@@ -34,10 +39,10 @@ class OnnxInt8Static:
         out.mkdir(parents=True, exist_ok=True)
         prepared, raw = out / "prepared.onnx", out / "raw.onnx"
         progress("preparing the graph")
-        _prepare(Path(job.model), prepared)
+        made = _prepare(Path(job.model), prepared)
         rows = read_rows(Path(job.calibration))
         progress(f"calibrating on {len(rows)} samples")
-        _quantize(prepared, raw, rows, job.options)
+        made += _quantize(prepared, raw, rows, job.options)
         model = onnx_file.load(raw)
         notes = _require_quantized(model)
         _require_finite_scales(model)
@@ -45,19 +50,42 @@ class OnnxInt8Static:
         for leftover in out.iterdir():
             leftover.unlink()
         entry = onnx_file.save(onnx_file.clean(model), out)
-        return Converted(entry=entry, tools={name: version(name) for name in ("onnx", "onnxruntime")}, notes=notes,
-                         ranking=ranked)  # fmt: skip
+        tools = {name: version(name) for name in ("onnx", "onnxruntime")}
+        return Converted(entry=entry, tools=tools, notes=[*made, *notes], ranking=ranked)
 
 
-def _prepare(source: Path, target: Path) -> None:
+def _prepare(source: Path, target: Path) -> list[str]:
+    """Simplified, its constants folded, with the operator set that quantisation per channel needs. Returns notes."""
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
+    model, note = with_opset(simplify(onnx_file.load(source))[0])
+    target.write_bytes(model.SerializeToString(deterministic=True))
+    folded = target.with_suffix(".folded")
     try:
-        quant_pre_process(str(source), str(target), skip_symbolic_shape=True)
+        quant_pre_process(str(target), str(folded), skip_symbolic_shape=True)
     # Its optimiser refuses graphs that quantise well without it.
     except Exception:  # noqa: BLE001
-        target.write_bytes(source.read_bytes())
+        folded.unlink(missing_ok=True)
+    else:
+        folded.replace(target)
     _name_nodes(target)
+    return [note] if note else []
+
+
+def with_opset(model: Any) -> tuple[Any, str]:
+    """The model with opset MIN_OPSET at least, and a note when it was raised. Raises ConverterError."""
+    import onnx
+
+    opset = default_opset(model) or 1
+    if opset >= MIN_OPSET:
+        return model, ""
+    try:
+        raised = onnx.version_converter.convert_version(model, MIN_OPSET)
+    # A foreign converter raises what it likes.
+    except Exception as error:
+        reason = f"needs opset {MIN_OPSET}, and the model's {opset} cannot be raised: {one_line(error)}"
+        raise ConverterError("onnx_int8_static", reason) from error
+    return raised, f"opset raised from {opset} to {MIN_OPSET} for quantisation per channel"
 
 
 def _name_nodes(path: Path) -> None:
@@ -68,18 +96,42 @@ def _name_nodes(path: Path) -> None:
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def _quantize(source: Path, target: Path, rows: list[Sample], options: dict[str, str]) -> None:
-    from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
-
+def _quantize(source: Path, target: Path, rows: list[Sample], options: dict[str, str]) -> list[str]:
+    """Per channel where that gives a model that opens, else per tensor. Returns notes. Raises ConverterError."""
     method = options.get("method", "minmax")
     if method not in METHODS:
         raise ConverterError("onnx_int8_static", f"method {method!r} is not one of {', '.join(METHODS)}")
+    reason = ""
+    for per_channel in (True, False):
+        try:
+            _quantize_once(source, target, rows, options, per_channel)
+            _open(target)
+        # The quantiser fails on some graphs, and writes models that the runtime refuses, in ways of its own.
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {one_line(error)}"
+        else:
+            return [] if per_channel else [f"quantised per tensor; per channel failed ({reason[:120]})"]
+    raise ConverterError("onnx_int8_static", reason)
+
+
+def _quantize_once(source: Path, target: Path, rows: list[Sample], options: dict[str, str], per_channel: bool) -> None:
+    from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
+
     quantize_static(
         str(source), str(target), _Reader(rows), quant_format=QuantFormat.QDQ,
-        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, per_channel=True,
-        calibrate_method=getattr(CalibrationMethod, METHODS[method]),
+        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, per_channel=per_channel,
+        calibrate_method=getattr(CalibrationMethod, METHODS[options.get("method", "minmax")]),
         nodes_to_exclude=[name for name in options.get("keep_float", "").split("\n") if name],
+        extra_options={} if per_channel else {"QDQDisableWeightAdjustForInt32Bias": True},
     )  # fmt: skip
+
+
+def _open(path: Path) -> None:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 class _Reader:
