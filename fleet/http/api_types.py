@@ -226,7 +226,8 @@ class RolloutDeviceView(msgspec.Struct, frozen=True, kw_only=True):
 class RolloutView(msgspec.Struct, frozen=True, kw_only=True):
     """``why``: why it is in its state, above all why it stopped. ``verbs``: what may be done to it now.
 
-    ``devices`` is empty in lists. ``awaiting_late``: all planned waves are done and only late devices, not heard of yet, are open.
+    ``devices`` is empty in lists. ``awaiting_late``: all planned waves are done, and only late devices that have not
+    been heard of are still open.
     """
 
     id: str
