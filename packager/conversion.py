@@ -58,7 +58,10 @@ def _is_plain(text: str) -> bool:
 class Heartbeats:
     """Turns signs of life into lines: a new text at once, the same one every ``every`` beats. Safe from any thread."""
 
-    def __init__(self, say: Callable[[str], None], title: str, every: int = 4) -> None:
+    def __init__(
+        self, say: Callable[[str], None], title: str, every: int = 4, canceled: threading.Event | None = None
+    ) -> None:
+        self._canceled = canceled
         self._say = say
         self._title = title
         self._every = every
@@ -67,6 +70,9 @@ class Heartbeats:
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> None:
+        """Raises ConverterError once the build is canceled: whoever waits for a process then stops it."""
+        if self._canceled is not None and self._canceled.is_set():
+            raise ConverterError(self._title, "the build was interrupted")
         with self._lock:
             self._beats += 1
             if text and text != self._last and _is_plain(text):

@@ -187,8 +187,14 @@ def _run_routes(shop: Workshop, tools: BuildTools) -> list[RouteOutcome]:
     workers = max(1, min(tools.cpus, len(wanted)))
     if tools.available_bytes is not None and shop.source.weight_bytes:
         workers = max(1, min(workers, tools.available_bytes // (shop.source.weight_bytes * MEMORY_FACTOR)))
-    with ThreadPoolExecutor(workers, thread_name_prefix="route") as pool:
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="route")
+    try:
         return list(pool.map(lambda route: build_variant(route, shop), wanted))
+    except BaseException:  # Ctrl-C, too, must reach the processes that the routes' threads wait for
+        shop.canceled.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _bundle_spec(

@@ -131,7 +131,7 @@ def _attempt(
 ) -> Attempt:
     folder = shop.work_dir / f"{route.name}-{len(list(shop.work_dir.glob(f'{route.name}-*')))}"
     folder.mkdir()
-    heartbeats = Heartbeats(shop.say, route.name)
+    heartbeats = Heartbeats(shop.say, route.name, canceled=shop.canceled)
     job = ConversionJob(
         converter=route.converter, model=str(shop.source.path), source_format=shop.source.format,
         out=str(folder / "out"), calibration=str(shop.measure.calibration_file or ""),

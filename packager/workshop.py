@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edge_contracts.tensor_signature import Signature
@@ -40,3 +41,4 @@ class Workshop:
     environ: Mapping[str, str]
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
+    canceled: threading.Event = field(default_factory=threading.Event)
