@@ -160,7 +160,8 @@ class _Choice:
             roles[TUNED_BASELINE] = tuned
         contenders = {role: Contender(_Named(role, opened), opened.result.typical_us) for role, opened in roles.items()}
         end = min(self._times.end, self._tools.clock() + max(FINAL_S, FINAL_SHARE * self._request.race_budget_s))
-        plan = heats.plan(end, FINAL_ROUNDS, halve=False, min_rounds=FINAL_MIN_ROUNDS)
+        rounds = FINAL_ROUNDS if len(roles) > 1 else FINAL_MIN_ROUNDS
+        plan = heats.plan(end, rounds, halve=False, min_rounds=FINAL_MIN_ROUNDS)
         self._tools.progress(f"final run: {winner.name} beside {len(roles) - 1} baselines")
         outcome = run_race(list(contenders.values()), plan, self._tools.clock)
         heats.rounds += outcome.rounds

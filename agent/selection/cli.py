@@ -50,9 +50,11 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when something was chosen, 1 when nothing runs. Raises AgentError, ContractError, OSError."""
-    from agent.errors import NoCandidate
+    from agent.errors import ConfigurationError, NoCandidate
     from agent.selection.choice import choose
 
+    if args.report is not None and not args.report.absolute().parent.is_dir():
+        raise ConfigurationError("--report", f"{args.report.parent} is no folder")
     samples: dict[str, Sequence[float]] = {}
     with _scratch() as scratch, _display() as observe:
         _say(f"reading {args.model.name}")

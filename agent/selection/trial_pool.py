@@ -20,7 +20,7 @@ from agent.selection.trial_process import TrialProcess, start_trial
 from agent.selection.trial_protocol import Fault, Phase, TrialRequest, TrialResult
 from edge_contracts.capabilities import Capabilities
 
-POLL_S = 0.005
+POLL_S = 0.01
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Bench:
 
     def request(self, behaviours: dict[str, dict[str, Any]], **fields: Any) -> SelectionRequest:
         bundle = {key: fields.pop(key) for key in ("damaged", "version", "seed") if key in fields}
-        defaults: dict[str, Any] = {"device": DEVICE, "budget_cpus": 1.0, "race_budget_s": 1.2}
+        defaults: dict[str, Any] = {"device": DEVICE, "budget_cpus": 1.0, "race_budget_s": 4.0}
         return SelectionRequest(folder=self.folder(behaviours, **bundle), **{**defaults, **fields})
 
     def with_tools(self, **fields: Any) -> SelectionTools:

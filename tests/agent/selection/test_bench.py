@@ -125,7 +125,8 @@ def test_a_file_that_is_not_there_and_a_folder_are_named(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "wrong",
     [("--budget-s", "0"), ("--budget-s", "soon"), ("--max-drop", "2"), ("--objective", "beauty"), ("--cpus", "999"),
-     ("--cpus", "a"), ("--fixed-shape", "x=a"), ("--fixed-shape", "=1")],
+     ("--cpus", "a"), ("--fixed-shape", "x=a"), ("--fixed-shape", "=1"),
+     ("--report", "/nowhere/at/all.html")],
 )  # fmt: skip
 def test_wrong_use_exits_2(tmp_path: Path, wrong: tuple[str, str]) -> None:
     bundle = mixed_bundle(tmp_path / "b.mindie", {"v": {}})
