@@ -76,11 +76,22 @@ def _kernel(machine: Machine) -> tuple[str | None, str | None]:
     """(release, architecture). A 32-bit personality renames the architecture (armv8l, i686); that is undone."""
     if machine.live:
         uname = os.uname()
-        return uname.release, native_arch(machine.text("proc/sys/kernel/arch") or uname.machine)
+        return uname.release, native_arch(arch_of_programs(machine.text("proc/sys/kernel/arch"), uname.machine))
     release, arch = _printed_uname(machine)
     release = machine.text("proc/sys/kernel/osrelease") or release or _version_line(machine)
     arch = machine.text("proc/sys/kernel/arch") or arch or lscpu.read(machine).value("architecture")
     return release, native_arch(arch) if arch else arch_of_cpuinfo(cpuinfo.read(machine))
+
+
+def arch_of_programs(kernel: str | None, seen: str) -> str:
+    """Of what the kernel says and what this process sees: the kernel's word undoes a personality, but under user-mode
+    emulation (qemu-user) it is that of another machine, whose programs do not run here. Pure.
+    """
+    return kernel if kernel is not None and _is_arm(kernel) == _is_arm(seen) else seen
+
+
+def _is_arm(machine_name: str) -> bool:
+    return machine_name.startswith(("arm", "aarch64"))
 
 
 def native_arch(machine_name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.hardware.probe import probe
-from agent.hardware.probers.operating_system import parse_os_release
+from agent.hardware.probers.operating_system import arch_of_programs, parse_os_release
 from agent.hardware.probers.tegra import parse_release
 from edge_contracts.capabilities import OsFacts
 from tests.agent.hardware.recording import arm_cpuinfo, record
@@ -110,3 +110,19 @@ def test_a_release_without_a_number_is_known_by_its_codename(tmp_path: Path) -> 
 )
 def test_the_release_of_a_jetson(text: str, version: str | None) -> None:
     assert parse_release(text) == version
+
+
+@pytest.mark.parametrize(
+    ("kernel", "seen", "arch"),
+    [
+        (None, "aarch64", "aarch64"),
+        ("aarch64", "armv8l", "aarch64"),
+        ("x86_64", "i686", "x86_64"),
+        ("x86_64", "aarch64", "aarch64"),
+        ("aarch64", "x86_64", "x86_64"),
+    ],
+)
+def test_under_user_mode_emulation_the_architecture_is_that_of_the_programs(
+    kernel: str | None, seen: str, arch: str
+) -> None:
+    assert arch_of_programs(kernel, seen) == arch
