@@ -1,6 +1,6 @@
 """CPU time of our own processes, so that what is left of a CPU's time is known to be others'.
 
-Children are found by their parent's id: the quicker /proc/PID/task/TID/children is missing in many vendors' kernels.
+Children are found by their parent's id: /proc/PID/task/TID/children is there only with CONFIG_PROC_CHILDREN.
 """
 
 from __future__ import annotations
