@@ -34,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _missing_extra(error)
     except (PackagerError, ContractError, OSError) as error:
         return _say(_os_text(error) if isinstance(error, OSError) else str(error), EXIT_FAILED)
-    # The last resort: a bug shows as one line, its traceback on request.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - the last resort: a bug shows as one line, its traceback on request
         text = f"internal error: {type(error).__name__}: {error} (set {DEBUG_VARIABLE}=1 to see where)"
         return _say(text.replace("\n", " "), EXIT_FAILED)
 

@@ -29,8 +29,7 @@ def activation_bytes(path: Path, shapes: Mapping[str, Sequence[int]]) -> int | N
                 _fix(value, shapes[value.name])
         del model.graph.value_info[:]
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    # A foreign inference that fails on some graphs; the number is a help, not a condition.
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001 - a foreign inference that fails on some graphs; the number is a help, not a condition
         return None
     return _peak(inferred.graph)
 

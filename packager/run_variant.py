@@ -45,16 +45,14 @@ def run_job(job: RunJob) -> tuple[RunResult, list[Sample]]:
     """Answers by row, empty where the row failed. What a runtime raises becomes text; nothing is raised."""
     try:
         opened = OPENERS[job.runtime](Path(job.model))
-    # A foreign runtime raises what it likes.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - a foreign runtime raises what it likes
         return RunResult(one_line(error), runtime_version(job.runtime)), []
     answers: list[Sample] = []
     failures: dict[str, str] = {}
     for index, row in enumerate(read_rows(Path(job.rows)) if job.rows else []):
         try:
             answers.append(opened.run(row))
-        # A foreign runtime raises what it likes.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001 - a foreign runtime raises what it likes
             answers.append({})
             failures[str(index)] = one_line(error)
     return RunResult("", runtime_version(job.runtime), opened.inputs, opened.outputs, failures), answers

@@ -32,8 +32,7 @@ def run_conversion(job: ConversionJob) -> ChildResult:
         return ChildResult(made.convert(job, _progress))
     except PackagerError as error:
         return ChildResult(reason=str(error))
-    # A foreign tool raises what it likes.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - a foreign tool raises what it likes
         if os.environ.get("MINDEDGE_DEBUG"):
             import traceback
 

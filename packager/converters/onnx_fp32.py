@@ -51,8 +51,7 @@ def simplify(model: Any) -> tuple[Any, str]:
     copy.CopyFrom(model)
     try:
         slim = onnxslim.slim(copy)
-    # A foreign optimiser raises what it likes; the model is good without it.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - a foreign optimiser raises what it likes; the model is good without it
         return model, f"left as exported: onnxslim failed ({type(error).__name__})"
     if slim is None or slim.ByteSize() > size * GROWTH_LIMIT or _interface(slim) != before[0]:
         return model, "left as exported: simplifying gained nothing"

@@ -63,8 +63,7 @@ def _prepare(source: Path, target: Path) -> list[str]:
     folded = target.with_suffix(".folded")
     try:
         quant_pre_process(str(target), str(folded), skip_symbolic_shape=True)
-    # Its optimiser refuses graphs that quantise well without it.
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001 - its optimiser refuses graphs that quantise well without it
         folded.unlink(missing_ok=True)
     else:
         folded.replace(target)
@@ -81,8 +80,7 @@ def with_opset(model: Any) -> tuple[Any, str]:
         return model, ""
     try:
         raised = onnx.version_converter.convert_version(model, MIN_OPSET)
-    # A foreign converter raises what it likes.
-    except Exception as error:
+    except Exception as error:  # a foreign converter raises what it likes
         reason = f"needs opset {MIN_OPSET}, and the model's {opset} cannot be raised: {one_line(error)}"
         raise ConverterError("onnx_int8_static", reason) from error
     return raised, f"opset raised from {opset} to {MIN_OPSET} for quantisation per channel"
@@ -106,8 +104,7 @@ def _quantize(source: Path, target: Path, rows: list[Sample], options: dict[str,
         try:
             _quantize_once(source, target, rows, options, per_channel)
             _open(target)
-        # The quantiser fails on some graphs, and writes models that the runtime refuses, in ways of its own.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001 - the quantiser fails on some graphs, and writes models that the runtime refuses, in ways of its own
             reason = f"{type(error).__name__}: {one_line(error)}"
         else:
             return [] if per_channel else [f"quantised per tensor; per channel failed ({reason[:120]})"]
