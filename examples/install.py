@@ -51,7 +51,7 @@ def _run(command: list[str]) -> int:
 
 def _heartbeat(done: threading.Event, lines: list[str], started: float) -> None:
     while not done.wait(SILENCE_S):
-        latest = next((line for line in reversed(lines) if line.strip()), "starting pip")
+        latest = next((line for line in reversed(lines) if line.strip() and "WARNING" not in line), "starting pip")
         print(f"[install] {time.monotonic() - started:4.0f} s  {latest.strip()[:100]}", flush=True)
 
 

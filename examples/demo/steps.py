@@ -164,7 +164,7 @@ class Demo:
         lost = {name: stream.failures for name, stream in streams.items() if stream.failures}
         self.facts["during_bad_rollout"] = {"answers_by_version": answers, "lost": lost}
         total = sum(count for by_version in answers.values() for count in by_version.values())
-        self.narrator.say(f"   rollout {rollout['state']}: {rollout.get('why')}")
+        self.narrator.say(f"   rollout {rollout['state']}: {(rollout.get('why') or '')[:150]}")
         self.narrator.say(
             f"   {total} requests answered meanwhile, all by {GOOD}; lost: {sum(map(len, lost.values()))}"
         )
