@@ -11,6 +11,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from agent.update.executor import Executor
     from agent.update.install_once import InstalledBundle
     from edge_contracts.enrolment import EnrolmentToken
-    from edge_contracts.messages import Policy
+    from edge_contracts.messages import Policy, StageLatency
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ def enrol_device(
 
 def make_daemon(config: AgentConfig) -> Daemon:
     """Everything of `mindie run`, not started yet."""
+    from agent.live_tuning import LiveTuning, TuningGround
     from agent.serving.process import Bind, ServerProcess
     from agent.supervisor import Daemon, DaemonParts
     from agent.telemetry import Telemeter
@@ -181,8 +183,16 @@ def make_daemon(config: AgentConfig) -> Daemon:
     daemon = Daemon()
     server = ServerProcess(on_event=daemon.on_engine_event)
     probation = Probation(daemon.state, ground.inbox.put, ground.clock.monotonic)
-    ledger = Ledger(server.drain_stats, probation.on_latency)
-    serving = LiveServing(server, ledger, ground.clock)
+    tuning = LiveTuning(
+        TuningGround(config.data_dir, ground.clock, ground.facts, ground.affinity, config.reserve_mb), server
+    )
+
+    def on_latency(name: str, latency: StageLatency) -> None:
+        probation.on_latency(name, latency)
+        tuning.on_latency(name, latency)
+
+    ledger = Ledger(server.drain_stats, on_latency)
+    serving = LiveServing(tuning.server, ledger, ground.clock)
     executor = make_executor(ground, serving, identity, daemon.on_change, daemon.on_progress)
     dropped = session.take_dropped if session is not None else _none_dropped
     telemeter = Telemeter(ledger.take, dropped, ground.clock.now_ms, ground.clock.monotonic)
@@ -190,7 +200,8 @@ def make_daemon(config: AgentConfig) -> Daemon:
         DaemonParts(
             config=config, clock=ground.clock, facts=ground.facts, affinity=ground.affinity, executor=executor,
             inbox=ground.inbox, server=server, bind=Bind(config.host, config.port, None),
-            serving=serving, probation=probation, telemeter=telemeter, session=session, new_id=new_id,
+            serving=serving, probation=probation, telemeter=telemeter, session=session, tuning=tuning,
+            start_tuning=partial(tuning.start, ledger.collect), new_id=new_id,
         )
     )  # fmt: skip
     return daemon

@@ -21,10 +21,12 @@ from agent.data_lock import data_lock
 from agent.device_facts import DeviceFacts
 from agent.errors import AgentError, UpdateError
 from agent.fleet_link.device_session import DeviceSession, Handlers
+from agent.live_tuning import LiveTuning
 from agent.service_notice import notify
 from agent.serving.control import EngineEvent
 from agent.serving.process import Bind, ServerProcess
 from agent.telemetry import Telemeter
+from agent.tuning.seams import TuningEvent
 from agent.update.executor import Executor
 from agent.update.inbox import Desire, Inbox, WishFor
 from agent.update.install_once import committed_or_raise, wish_for_file
@@ -59,6 +61,8 @@ class DaemonParts:
     probation: Probation
     telemeter: Telemeter
     session: DeviceSession | None
+    tuning: LiveTuning
+    start_tuning: Callable[[Callable[[], bool], Callable[[TuningEvent], None]], None]
     new_id: Callable[[], str]
 
 
@@ -104,6 +108,7 @@ class Daemon:
                 parts.facts()
                 worker.start()
                 self._start_session()
+                parts.start_tuning(self._is_updating, self._on_tuning)
                 ready(self._port)
                 notify(environ, "READY=1")
                 self._watch(WatchedWait(parts.clock, environ))
@@ -148,9 +153,21 @@ class Daemon:
         parts = self.parts
         _log.warning("%s: %s", event.kind, event.text)
         parts.serving.on_event(event)
+        parts.tuning.on_event(event)
         parts.probation.on_event(event)
         if parts.session is not None:
             parts.session.event(event.kind, event.text, model=event.model, version=event.version, reason=event.reason)
+
+    def _is_updating(self) -> bool:
+        return any(m.deployment is not None and m.deployment.in_flight for m in self.state().models.values())
+
+    def _on_tuning(self, event: TuningEvent) -> None:
+        """On the tuner's thread."""
+        _log.info("%s: %s: %s", event.kind, event.model, event.text)
+        if self.parts.session is not None:
+            self.parts.session.event(
+                event.kind, event.text, model=event.model, threads=event.facts.get("threads")
+            )  # fmt: skip
 
     # --- threads ----------------------------------------------------------------------------------------------------
 
@@ -194,6 +211,7 @@ class Daemon:
             worker.join(EXECUTOR_STOP_S)
         if parts.session is not None:
             parts.session.stop()
+        parts.tuning.stop()
         parts.server.stop(parts.config.drain_s)
         if not worker.is_alive():
             parts.executor.close()
@@ -249,6 +267,8 @@ class Daemon:
         parts = self.parts
         if verb == "status":
             return status_document(self.state(), arguments.get("model"), daemon=True)
+        if verb == "facts":
+            return parts.tuning.facts()
         if verb == "install":
             policy = Policy(allow_unsigned=bool(arguments.get("allow_unsigned")))
             message = wish_for_file(Path(str(arguments["path"])), policy, f"local-{parts.new_id()}")

@@ -10,6 +10,7 @@ from edge_contracts._version import __version__
 ROOMS = (
     "agent.cli.run", "agent.cli.enroll", "agent.cli.install", "agent.serving.cli", "agent.cli.status",
     "agent.cli.history", "agent.cli.rollback", "agent.cli.explain", "agent.cli.probe", "agent.selection.cli",
+    "agent.doctor.cli",
 )  # fmt: skip
 """Modules with ``register(subparsers, common)``, in the order of the help. None imports at module level what only its
 command needs."""
@@ -20,6 +21,7 @@ EPILOG = """examples:
   mindie run --port 8000                        the daemon: serve, update, report
   mindie install digits-1.0.0.mindie --allow-unsigned
   mindie status --json
+  mindie doctor                                 what is wrong here, and how to fix it
 """
 
 

@@ -62,6 +62,7 @@ class Tuner:
         self._awake: frozenset[str] = frozenset()
         self._shares: dict[str, int] = {}
         self._crashed: set[str] = set()
+        self._is_resting = False
 
     def run(self) -> None:
         """Until ``stop``."""
@@ -86,10 +87,17 @@ class Tuner:
     def tune_once(self) -> None:
         """Observe, then do at most one thing for each model, and at most one trial."""
         parts = self._parts
+        models = {model.name: model for model in parts.serving.models()}
+        if not models:
+            self._rest()
+            return
+        if self._is_resting:
+            self._is_resting = False
+            parts.eye.start()
+            return
         observation = parts.eye.read()
         busy = parts.is_busy()
         self._remember(observation, disturbed=busy)
-        models = {model.name: model for model in parts.serving.models()}
         crashed, self._crashed = self._crashed, set()
         self._models = {name: self._known(model) for name, model in models.items()}
         self._share_out(models, observation)
@@ -195,6 +203,12 @@ class Tuner:
         kept = controller_state.kept(known.memory, move.tuning)
         known.memory = controller_state.overtaken(known.memory) if outcome is Outcome.OVERTAKEN else kept
         self._tell("tuning.changed", model, move, text)
+
+    def _rest(self) -> None:
+        """Nothing serves: nothing is worth looking at, and a small board's idle time is its own."""
+        self._is_resting = True
+        self._history.clear()
+        self._models.clear()
 
     # the device ---------------------------------------------------------------------------------------------------
 

@@ -68,6 +68,8 @@ def test_an_update_through_the_daemon_serves_and_a_bad_one_changes_nothing(tmp_p
         installed = document(mindie("install", good, "--data", data, "--allow-unsigned", "--json"))
         assert installed["daemon"]
         first = infer(port)
+        told = json.loads(mindie("doctor", "--data", data, "--json").stdout)
+        assert told["daemon"]
         answers: list[list[float]] = []
         errors: list[Exception] = []
         stop = threading.Event()

@@ -32,7 +32,8 @@ def test_the_version_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "enroll", "install", "serve", "status", "history", "rollback", "explain", "probe", "bench"]
+    "command",
+    ["run", "enroll", "install", "serve", "status", "history", "rollback", "explain", "probe", "bench", "doctor"],
 )
 def test_each_command_has_help_with_an_example(command: str) -> None:
     result = mindie(command, "--help")

@@ -134,3 +134,24 @@ def test_the_thread_survives_a_bug_in_tuning_and_ends_when_told() -> None:
     rig.tuner.run()
     assert turns == 5
     assert rig.machine.now_s > 5 * INTERVAL_S, "it waits longer after each failure"
+
+
+def test_while_nothing_serves_nothing_is_looked_at_and_a_model_that_comes_is_tuned() -> None:
+    rig = Rig()
+    machine: Any = rig.machine
+    model = machine.by_name.pop("m")
+    reads = 0
+    read = machine.read
+
+    def counted() -> Any:
+        nonlocal reads
+        reads += 1
+        return read()
+
+    machine.read = counted
+    rig.run(600)
+    assert reads == 0
+    machine.by_name["m"] = model
+    rig.run(300)
+    assert reads > 0
+    assert model.current.threads == 1
