@@ -1,10 +1,18 @@
-"""TFLite files written without a converter, through the schema that ai-edge-litert brings along."""
+"""TFLite files written without a converter, through the schema that ai-edge-litert brings along.
+
+``affine.tflite`` is what ``tflite_affine(seeded_affine())`` writes, kept for environments with tflite-runtime alone.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 from tests.simulators.bundle_factory import CLASSES, INPUTS, Affine, VariantFiles, affine_spec
+
+
+KEPT = Path(__file__).with_name("affine.tflite")
 
 
 def tflite_affine(model: Affine) -> bytes:
@@ -39,8 +47,10 @@ def tflite_affine(model: Affine) -> bytes:
 
 
 def tflite_variant(model: Affine, name: str = "tflite-fp32-cpu", **spec: Any) -> VariantFiles:
-    """The affine model as a variant."""
-    return VariantFiles(affine_spec(name, "tflite", "model.tflite", **spec), {"model.tflite": tflite_affine(model)})
+    """The affine model as a variant; without the schema only the seeded one can be had."""
+    has_schema = importlib.util.find_spec("ai_edge_litert") is not None
+    content = tflite_affine(model) if has_schema else KEPT.read_bytes()
+    return VariantFiles(affine_spec(name, "tflite", "model.tflite", **spec), {"model.tflite": content})
 
 
 def _tensor(schema: Any, name: str, shape: list[int], buffer: int, *, open_batch: bool = False) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -124,7 +125,8 @@ class TestOpenVino(BackendSuite):
 class TestTflite(BackendSuite):
     @pytest.fixture
     def backend(self) -> Backend:
-        pytest.importorskip("ai_edge_litert")
+        if not any(importlib.util.find_spec(name) for name in ("ai_edge_litert", "tflite_runtime")):
+            pytest.skip("neither ai-edge-litert nor tflite-runtime is installed")
         return backend_by_name("tflite")
 
     @pytest.fixture
@@ -140,6 +142,13 @@ class TestTflite(BackendSuite):
     def test_an_unknown_provider_is_named(self, backend: Backend, folder: BundleFolder) -> None:
         with pytest.raises(BackendError, match="dsp"):
             open_session(backend, folder, folder.bundle.variants[0], {"provider": "dsp", "threads": 1})
+
+
+def test_the_kept_tflite_file_is_what_the_simulator_writes() -> None:
+    pytest.importorskip("ai_edge_litert")
+    from tests.simulators.tflite_model import KEPT, tflite_affine
+
+    assert KEPT.read_bytes() == tflite_affine(seeded_affine())
 
 
 def test_onnx_runtime_opens_no_telemetry_session(tmp_path: Path) -> None:
