@@ -11,7 +11,6 @@ from typing import Any
 
 from tests.simulators.bundle_factory import CLASSES, INPUTS, Affine, VariantFiles, affine_spec
 
-
 KEPT = Path(__file__).with_name("affine.tflite")
 
 
