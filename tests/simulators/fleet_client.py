@@ -1,8 +1,8 @@
 """A fleet server in memory, behind the calls of FleetClient: rollouts obey the real table of states.
 
-    fleet = FleetSimulator(devices=[device("edge-1")], rollouts=[rollout("r1", "running")])
-    fleet.away = "connection refused"      every call raises ServerUnreachable until it is None again
-    fleet.acts                             the verbs that came, in order
+fleet = FleetSimulator(devices=[device("edge-1")], rollouts=[rollout("r1", "running")])
+fleet.away = "connection refused"      every call raises ServerUnreachable until it is None again
+fleet.acts                             the verbs that came, in order
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ _STEPS = ((60, "s", 1), (3600, "min", 60), (48 * 3600, "h", 3600))
 
 
 def duration(seconds: float) -> str:
-    """"5 s", "3 min", "7 h", "4 d"; a clock that runs ahead gives "0 s"."""
+    """ "5 s", "3 min", "7 h", "4 d"; a clock that runs ahead gives "0 s"."""
     seconds = max(0.0, seconds)
     for below, unit, divisor in _STEPS:
         if seconds < below:
@@ -42,7 +42,7 @@ def share(value: float | None) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """"50 %"; never rounded up to 100 nor down to 0."""
+    """ "50 %"; never rounded up to 100 nor down to 0."""
     if not whole:
         return "0 %"
     exact = 100 * part / whole
@@ -53,7 +53,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def size(count: int) -> str:
-    """"1.2 MB" (decimal units)."""
+    """ "1.2 MB" (decimal units)."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 999.5 or unit == "GB":
@@ -63,7 +63,7 @@ def size(count: int) -> str:
 
 
 def clock_time(ms: int, now_ms: int, zone: tzinfo | None) -> str:
-    """"14:02:07" today, else "03-17 14:02", in ``zone`` (None: this machine's)."""
+    """ "14:02:07" today, else "03-17 14:02", in ``zone`` (None: this machine's)."""
     try:
         moment = datetime.fromtimestamp(ms / 1000, zone)
         today = datetime.fromtimestamp(now_ms / 1000, zone).date()
@@ -73,10 +73,10 @@ def clock_time(ms: int, now_ms: int, zone: tzinfo | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """"1.5", "4"."""
+    """Such as "1.5" and "4"."""
     return NONE if value is None else f"{value:g}"
 
 
 def count(number_of: int, noun: str) -> str:
-    """"1 device", "3,000 devices"."""
+    """Such as "1 device" and "3,000 devices"."""
     return f"{number_of:,} {noun}" if number_of == 1 else f"{number_of:,} {noun}s"

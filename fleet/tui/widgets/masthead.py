@@ -67,5 +67,3 @@ class Masthead(Painted, can_focus=False):
             if left <= event.x < left + len(title) + 4:
                 self.post_message(self.PageWanted(page))
             left += len(title) + 4
-
-
