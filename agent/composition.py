@@ -29,6 +29,8 @@ from agent.update.slots import Slots
 if TYPE_CHECKING:
     from agent.fleet_link.device_session import DeviceSession
     from agent.fleet_link.identity import Identity
+    from agent.serving.control import ServingOptions
+    from agent.serving.process import Bind
     from agent.supervisor import Daemon
     from agent.update.blob_source import BlobSource
     from agent.update.executor import Executor
@@ -63,6 +65,28 @@ def make_ground(config: AgentConfig) -> Ground:
         config, SystemClock(), disk, DeviceFacts(config.data_dir), affinity_of(config),
         Slots(config.data_dir, disk), Journal(config.data_dir, disk), Inbox(),
     )  # fmt: skip
+
+
+def serving_options(config: AgentConfig) -> ServingOptions:
+    """How the server is to serve. Compiled models are kept in DATA/cache."""
+    from agent.serving.control import Batching, ServingOptions
+
+    serving = config.serving
+    batching = Batching(max_batch=serving.max_batch, max_delay_ms=serving.max_delay_ms)
+    return ServingOptions(
+        max_body_bytes=serving.max_body_mb * 1024 * 1024, max_queue=serving.max_queue,
+        request_timeout_s=serving.request_timeout_s, batching=batching if serving.batch else None,
+        token_file=serving.token_file, tls_cert=serving.tls_cert, tls_key=serving.tls_key,
+        cache_dir=str(config.data_dir / "cache"),
+    )  # fmt: skip
+
+
+def bind_of(config: AgentConfig) -> Bind:
+    """Where the server listens."""
+    from agent.serving.process import Bind
+
+    uds = config.serving.uds
+    return Bind(config.host, config.port, None if uds is None else Path(uds).absolute())
 
 
 def make_executor(
@@ -170,7 +194,7 @@ def enrol_device(
 def make_daemon(config: AgentConfig) -> Daemon:
     """Everything of `mindie run`, not started yet."""
     from agent.live_tuning import LiveTuning, TuningGround
-    from agent.serving.process import Bind, ServerProcess
+    from agent.serving.process import ServerProcess
     from agent.supervisor import Daemon, DaemonParts
     from agent.telemetry import Telemeter
     from agent.update.ledger import Ledger
@@ -181,7 +205,8 @@ def make_daemon(config: AgentConfig) -> Daemon:
     identity = _identity(config)
     session = _session(ground, identity) if identity is not None else None
     daemon = Daemon()
-    server = ServerProcess(on_event=daemon.on_engine_event)
+    options = serving_options(config)
+    server = ServerProcess(options, on_event=daemon.on_engine_event)
     probation = Probation(daemon.state, ground.inbox.put, ground.clock.monotonic)
     tuning = LiveTuning(
         TuningGround(config.data_dir, ground.clock, ground.facts, ground.affinity, config.reserve_mb), server
@@ -192,14 +217,14 @@ def make_daemon(config: AgentConfig) -> Daemon:
         tuning.on_latency(name, latency)
 
     ledger = Ledger(server.drain_stats, on_latency)
-    serving = LiveServing(tuning.server, ledger, ground.clock)
+    serving = LiveServing(tuning.server, ledger, ground.clock, options.batching)
     executor = make_executor(ground, serving, identity, daemon.on_change, daemon.on_progress)
     dropped = session.take_dropped if session is not None else _none_dropped
     telemeter = Telemeter(ledger.take, dropped, ground.clock.now_ms, ground.clock.monotonic)
     daemon.assemble(
         DaemonParts(
             config=config, clock=ground.clock, facts=ground.facts, affinity=ground.affinity, executor=executor,
-            inbox=ground.inbox, server=server, bind=Bind(config.host, config.port, None),
+            inbox=ground.inbox, server=server, bind=bind_of(config),
             serving=serving, probation=probation, telemeter=telemeter, session=session, tuning=tuning,
             start_tuning=partial(tuning.start, ledger.collect), new_id=new_id,
         )

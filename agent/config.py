@@ -85,6 +85,23 @@ class LinkConfig(_Section, frozen=True, kw_only=True):
     max_outbox_events: Count = 200
 
 
+class ServingConfig(_Section, frozen=True, kw_only=True):
+    """The data plane. ``batch``: waiting requests run together, ``max_batch`` rows at most. The rest are limits, and
+    ``token_file`` (clients must send its content as a bearer token), ``tls_cert`` and ``tls_key`` (PEM files).
+    """
+
+    uds: str | None = None
+    batch: bool = False
+    max_batch: Count = 8
+    max_delay_ms: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 2.0
+    max_body_mb: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 64
+    max_queue: Count = 256
+    request_timeout_s: Seconds = 60.0
+    token_file: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+
 class TelemetryConfig(_Section, frozen=True, kw_only=True):
     """How often latency and load are sent."""
 
@@ -92,7 +109,10 @@ class TelemetryConfig(_Section, frozen=True, kw_only=True):
 
 
 class AgentConfig(_Section, frozen=True, kw_only=True):
-    """The whole tree. ``cpus``: CPUs to use, in the kernel's list form "0,2-3"; None: those this process may use."""
+    """The whole tree. ``cpus``: CPUs to use, in the kernel's list form "0,2-3"; None: those this process may use.
+
+    ``measure_at_start``: memory bandwidth and arithmetic are measured once, when the device is quiet.
+    """
 
     data_dir: Path
     host: str = "127.0.0.1"
@@ -102,17 +122,25 @@ class AgentConfig(_Section, frozen=True, kw_only=True):
     race_budget_s: Seconds = 20.0
     reserve_mb: Annotated[int, msgspec.Meta(ge=0)] = 64
     drain_s: SecondsOrZero = 10.0
+    measure_at_start: bool = True
     update: UpdateConfig = UpdateConfig()
     download: DownloadConfig = DownloadConfig()
     link: LinkConfig = LinkConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
+    serving: ServingConfig = ServingConfig()
 
 
 FLAGS = {
     "data": "data_dir", "host": "host", "port": "port", "cpus": "cpus", "race_budget": "race_budget_s",
-    "objective": "objective", "telemetry_s": "telemetry.interval_s",
+    "objective": "objective", "telemetry_s": "telemetry.interval_s", "uds": "serving.uds",
+    "enable_batch_inference": "serving.batch", "max_batch": "serving.max_batch",
+    "max_delay_ms": "serving.max_delay_ms", "max_body_mb": "serving.max_body_mb", "max_queue": "serving.max_queue",
+    "request_timeout": "serving.request_timeout_s", "client_token_file": "serving.token_file",
+    "tls_cert": "serving.tls_cert", "tls_key": "serving.tls_key",
 }  # fmt: skip
 """Attribute of the parsed command line -> key. A command has those of them that it offers."""
+FLAG_NAMES = {"client_token_file": "--token-file"}
+"""Of the attributes that are not called as their flag is."""
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -135,8 +163,10 @@ def load_config(args: object, environ: Mapping[str, str]) -> AgentConfig:
         if value is not None:
             section, _, last = key.rpartition(".")
             layer = {section: {last: str(value)}} if section else {key: str(value)}
-            _merge(merged, _checked(layer, "--" + flag.replace("_", "-")))
+            _merge(merged, _checked(layer, FLAG_NAMES.get(flag, "--" + flag.replace("_", "-"))))
     config = _convert(merged, "configuration")
+    if (config.serving.tls_cert is None) != (config.serving.tls_key is None):
+        raise ConfigurationError("--tls-cert", "needs --tls-key, and the other way round")
     return msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
 
 

@@ -32,8 +32,6 @@ from agent.tuning.seams import TunedModel
 from edge_contracts.errors import ContractError
 
 MAX_WINDOW_MS = 16.0
-_HAS_BATCHING = "batching" in ServedModel.__struct_fields__
-"""Whether a model can be given a batch window of its own while it serves."""
 
 
 class Server(Protocol):
@@ -80,7 +78,8 @@ class TunedServer:
             runtime, target, batchable = _facts(model)
             knobs = KNOBS_OF_RUNTIME.get(runtime, frozenset({THREADS} if THREADS in model.options else ()))
             knobs = (knobs if target == "cpu" else frozenset()) | ({BATCH_WINDOW} if batchable else set())
-            home = from_options(model.options, _window_ms(model), len(self._cpus))
+            window_ms = None if model.batching is None else model.batching.max_delay_ms
+            home = from_options(model.options, window_ms, len(self._cpus))
             self._served[model.name] = _Served(model, home, home, knobs, MAX_WINDOW_MS if batchable else 0.0)
             self._pin_all()
             return loaded
@@ -174,18 +173,12 @@ def _facts(model: ServedModel) -> tuple[str, str, bool]:
     variant = bundle.variant(model.variant)
     if variant is None:
         return "", "", False
-    batchable = _HAS_BATCHING and batch_dimension(bundle.spec.signature) is not None
-    return variant.spec.runtime, variant.spec.target, batchable
-
-
-def _window_ms(model: ServedModel) -> float | None:
-    batching: Batching | None = getattr(model, "batching", None)
-    return None if batching is None else batching.max_delay_ms
+    return variant.spec.runtime, variant.spec.target, batch_dimension(bundle.spec.signature) is not None
 
 
 def _with(served: _Served, tuning: ModelTuning) -> ServedModel:
     changes: dict[str, Any] = {"options": to_options(tuning, served.model.options, served.knobs)}
     if BATCH_WINDOW in served.knobs and tuning.batch_window_ms is not None:
-        batching: Batching = getattr(served.model, "batching", None) or Batching()
+        batching = served.model.batching or Batching()
         changes["batching"] = msgspec.structs.replace(batching, max_delay_ms=tuning.batch_window_ms)
     return msgspec.structs.replace(served.model, **changes)

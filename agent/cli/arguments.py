@@ -8,7 +8,7 @@ import importlib
 from edge_contracts._version import __version__
 
 ROOMS = (
-    "agent.cli.run", "agent.cli.enroll", "agent.cli.install", "agent.serving.cli", "agent.cli.status",
+    "agent.cli.run", "agent.cli.enroll", "agent.cli.install", "agent.cli.serve", "agent.cli.status",
     "agent.cli.history", "agent.cli.rollback", "agent.cli.explain", "agent.cli.probe", "agent.selection.cli",
     "agent.doctor.cli",
 )  # fmt: skip

@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import Any
 
+from agent.cli.serving_flags import add_serving_flags
 from agent.cli.terminal import examples
 
 
@@ -17,14 +18,11 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
     parser = subparsers.add_parser(
         "run", parents=[common], help="the daemon: serve, take updates, report",
         description="Serves models by the Open Inference Protocol, takes updates from the fleet, reports.",
-        epilog=examples("mindie run --host 0.0.0.0 --port 8000 --cpus 0-1"),
+        epilog=examples("mindie run --host 0.0.0.0 --port 8000 --cpus 0-1 --token-file token.txt"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("--host", help="address to serve on (default 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to serve on (default 8000; 0: a free one)")
-    parser.add_argument("--cpus", metavar="LIST", help="CPUs to use, such as 0,2-3 (default: all this process may)")
+    add_serving_flags(parser)
     parser.add_argument("--telemetry-s", type=float, metavar="S", help="seconds between telemetry (default 30)")
-    parser.add_argument("--race-budget", type=float, metavar="S", help="seconds for one race of candidates")
     parser.add_argument("--verbose", action="store_true", help="log every step")
     parser.set_defaults(run=run)
 
@@ -47,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, stop)
 
     def ready(port: int) -> None:
-        logging.getLogger("mindie").info("serving on http://%s:%d, data in %s", config.host, port, config.data_dir)
+        scheme = "https" if config.serving.tls_cert else "http"
+        text = "serving on %s://%s:%d, data in %s"
+        logging.getLogger("mindie").info(text, scheme, config.host, port, config.data_dir)
 
     daemon.run(os.environ, ready)
     return 0

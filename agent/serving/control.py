@@ -50,6 +50,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
 
     fixed_shapes: shapes, by input, to which requests are held where the signature leaves dimensions open.
     beside: other versions of that name go on serving; a request that names no version gets the one loaded last.
+    batching: of this model alone; None: as ServingOptions say.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None = None
     fixed_shapes: dict[str, list[int]] = {}
     beside: bool = False
+    batching: Batching | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):

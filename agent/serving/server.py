@@ -91,10 +91,8 @@ class Server:
         variant = folder.bundle.variant(model.variant)
         if variant is None:
             raise LoadFailed(model.name, f"{model.folder} has no variant {model.variant!r}")
-        signature, batching = narrowed(folder.bundle.spec.signature, model), self._options.batching
-        rule = None
-        if batching is not None and batching.max_batch > 1 and batch_dimension(signature) is not None:
-            rule = BatchRule(batching.max_batch, int(batching.max_delay_ms * 1e6))
+        signature = narrowed(folder.bundle.spec.signature, model)
+        rule = self._batch_rule(model, signature)
         statistics = self._models.statistics(model.name, model.version, model.digest)
         live = LiveModel(model, signature, next(self._sessions), self._options, self._arena, statistics, rule)
         await self._keeper(model.python).load(live)
@@ -148,11 +146,16 @@ class Server:
             )  # fmt: skip
         return self._keepers[interpreter]
 
+    def _batch_rule(self, model: ServedModel, signature: Signature) -> BatchRule | None:
+        """The model's own batching, else the server's; None where requests cannot run together."""
+        batching = model.batching or self._options.batching
+        if batching is None or batching.max_batch < 2 or batch_dimension(signature) is None:
+            return None
+        return BatchRule(batching.max_batch, int(batching.max_delay_ms * 1e6))
+
     def _batch_sizes(self, live: LiveModel) -> list[int]:
-        batching = self._options.batching
-        if batching is None or batch_dimension(live.signature) is None:
-            return []
-        return batch_sizes(batching.max_batch)
+        rule = self._batch_rule(live.served, live.signature)
+        return [] if rule is None else batch_sizes(rule.max_rows)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()

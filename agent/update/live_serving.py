@@ -8,7 +8,7 @@ from typing import Protocol
 
 from agent.clock import Clock
 from agent.errors import UpdateInterrupted
-from agent.serving.control import EngineEvent, Loaded, ServedModel
+from agent.serving.control import Batching, EngineEvent, Loaded, ServedModel
 from agent.update.effects import Interrupt, Placed, Watched
 from agent.update.ledger import Ledger
 
@@ -29,12 +29,13 @@ class Server(Protocol):
 
 
 class LiveServing:
-    """``on_event`` is the server's event callback."""
+    """``on_event`` is the server's event callback. ``batching``: how models begin to be served; None: one by one."""
 
-    def __init__(self, server: Server, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, server: Server, ledger: Ledger, clock: Clock, batching: Batching | None = None) -> None:
         self._server = server
         self._ledger = ledger
         self._clock = clock
+        self._batching = batching
         self._news = threading.Event()
         self._faults: deque[EngineEvent] = deque(maxlen=100)
 
@@ -49,6 +50,7 @@ class LiveServing:
             ServedModel(
                 name=placed.name, version=placed.version, digest=placed.digest, folder=str(placed.folder.folder),
                 variant=placed.variant, options=dict(placed.options), signed=placed.signed, evidence=placed.evidence,
+                batching=self._batching,
             )
         )  # fmt: skip
         return loaded.provider

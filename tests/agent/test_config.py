@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent.composition import serving_options
 from agent.config import AgentConfig, load_config
 from agent.errors import ConfigurationError
 
@@ -75,6 +76,24 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
 
 def test_lists_in_variables_are_separated_by_commas() -> None:
     assert load({"MINDEDGE_AGENT_LINK_HOSTS": "a:1, b"}).link.hosts == ["a:1", "b"]
+
+
+def test_how_models_are_served_comes_from_flags_variables_and_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text("[serving]\nbatch = true\nmax_batch = 4\ntoken_file = 't'\n")
+    config = load({"MINDEDGE_AGENT_SERVING_MAX_QUEUE": "9"}, config=str(file), max_batch=16, client_token_file="u")
+    serving = config.serving
+    assert (serving.batch, serving.max_batch, serving.max_queue, serving.token_file) == (True, 16, 9, "u")
+    options = serving_options(config)
+    assert options.batching is not None
+    assert (options.batching.max_batch, options.max_queue) == (16, 9)
+    assert serving_options(load()).batching is None
+
+
+@pytest.mark.parametrize(("flags", "named"), [({"tls_cert": "c.pem"}, "--tls-key"), ({"max_batch": 0}, "--max-batch")])
+def test_what_does_not_fit_together_is_named_by_its_flag(flags: dict[str, object], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        load(**flags)
 
 
 def test_the_tree_cannot_be_changed() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,6 +149,21 @@ def test_a_second_daemon_on_the_same_folder_and_a_taken_port_are_refused(tmp_pat
         port = daemon.port
         refused(mindie("run", "--data", data, "--port", "0"), "in use by another mindie process")
         refused(mindie("run", "--data", tmp_path / "other", "--port", str(port)), str(port), "--port")
+
+
+def test_clients_of_a_daemon_with_a_token_file_must_show_the_token(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    refused(mindie("run", "--data", tmp_path / "a", "--port", "0", "--token-file", token), "token", "No such file")
+    token.write_text("secret\n")
+    with running(tmp_path / "data", "--token-file", str(token), environ=QUICK) as daemon:
+        assert ask(daemon.port, "/v2/health/live") == {}
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            ask(daemon.port, "/v2")
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{daemon.port}/v2", headers={"Authorization": "Bearer secret"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert answer.status == 200
 
 
 def test_systemd_is_told_when_it_is_ready(tmp_path: Path) -> None:

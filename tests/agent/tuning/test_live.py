@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -20,7 +21,16 @@ from agent.tuning.controller_state import Pacing
 from agent.tuning.seams import TuningEvent
 from agent.update.ledger import Ledger
 from edge_contracts.capabilities import Capabilities, CpuFacts, RuntimeFact
-from tests.agent.serving.running import Load, infer_json, running, sample_rows, served, stub_folder, wait_for
+from tests.agent.serving.running import (
+    Load,
+    Running,
+    infer_json,
+    running,
+    sample_rows,
+    served,
+    stub_folder,
+    wait_for,
+)
 
 CPUS = frozenset(sorted(os.sched_getaffinity(0))[:2])
 FACTS = Capabilities(
@@ -105,6 +115,30 @@ def test_a_tuning_that_the_runtime_refuses_leaves_what_served(tmp_path: Path) ->
             tuning.apply(model.name, model.digest, model.home.but(threads=0))
         assert tuning.models()[0].current == model.home
         assert server.request("POST", "/v2/models/affine/infer", infer_json(sample_rows(1)))[0] == 200
+
+
+def test_the_batch_window_changes_while_requests_come_and_goes_back_to_none(tmp_path: Path) -> None:
+    def executions(server: Running) -> tuple[int, int]:
+        entry = json.loads(server.request("GET", "/v2/models/affine/stats")[2])["model_stats"][0]
+        return entry["inference_count"], entry["execution_count"]
+
+    folder = stub_folder(tmp_path, behaviour={"delay_us": 4000})
+    with running() as server:
+        tuning = TunedServer(server.process, CPUS)
+        tuning.load(served(folder, options=HOME))
+        (model,) = tuning.models()
+        assert (model.home.batch_window_ms, model.max_window_ms > 0) == (None, True)
+        with Load(server.port, clients=8) as load:
+            load.more(40)
+            alone = executions(server)
+            tuning.apply(model.name, model.digest, model.home.but(batch_window_ms=4.0))
+            load.more(80)
+            together = executions(server)
+            tuning.apply(model.name, model.digest, model.home)
+            load.more(40)
+        assert load.wrong == []
+    assert alone[0] == alone[1]
+    assert together[1] - alone[1] < (together[0] - alone[0]) / 1.5
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")

@@ -12,9 +12,11 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.cli.serving_flags import add_serving_flags
+
 if TYPE_CHECKING:
     from agent.config import AgentConfig
-    from agent.serving.control import EngineEvent, Loaded, ServedModel, ServingOptions
+    from agent.serving.control import EngineEvent, Loaded, ServedModel
     from agent.update.install_once import InstalledBundle
 
 _EXAMPLES = """examples:
@@ -35,44 +37,28 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("bundles", metavar="BUNDLE", nargs="+", help="a .mindie file, or several")
     parser.add_argument("--allow-unsigned", action="store_true", help="take a bundle that nobody has signed")
-    parser.add_argument("--host", help="address to serve on (default 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to serve on (default 8000; 0: a free one)")
-    parser.add_argument("--uds", metavar="FILE", help="serve on this Unix socket as well")
-    parser.add_argument("--cpus", metavar="LIST", help="CPUs to use, such as 0,2-3 (default: all this process may)")
+    add_serving_flags(parser)
     parser.add_argument("--objective", choices=("latency", "throughput", "memory"), help="what to choose for")
-    parser.add_argument("--race-budget", type=float, metavar="S", help="seconds for the race of candidates")
     parser.add_argument("--num-threads", type=_count, metavar="N", help="threads of the runtime, instead of the choice")
     parser.add_argument(
         "--fixed-shape", action="append", default=[], metavar="NAME=D,D,...",
         help="accept only this shape of an input; repeat for several inputs",
     )  # fmt: skip
-    parser.add_argument("--enable-batch-inference", action="store_true", help="run waiting requests together")
-    parser.add_argument("--max-batch", type=_count, default=8, metavar="N", help="rows that run together (default 8)")
-    parser.add_argument(
-        "--max-delay-ms", type=float, default=2.0, metavar="MS", help="longest wait for them (default 2)"
-    )
-    parser.add_argument(
-        "--max-body-mb", type=_count, default=64, metavar="MB", help="largest request body (default 64)"
-    )
-    parser.add_argument("--max-queue", type=_count, default=256, metavar="N", help="waiting requests (default 256)")
-    parser.add_argument("--request-timeout", type=float, default=60.0, metavar="S", help="longest wait for an answer")
-    parser.add_argument("--token-file", metavar="FILE", help="ask clients for the bearer token in this file")
-    parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM: serve HTTPS")
-    parser.add_argument("--tls-key", metavar="FILE", help="private key of --tls-cert, PEM")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Bind, install, load, serve until SIGINT or SIGTERM; a second one ends at once."""
     from agent.cli.terminal import print_json, say, warn_unsigned
+    from agent.composition import bind_of, serving_options
     from agent.config import load_config
     from agent.data_lock import data_lock
     from agent.device_facts import affinity_of
-    from agent.serving.process import Bind, ServerProcess
+    from agent.serving.process import ServerProcess
     from agent.update.install_once import check_file
 
     config = load_config(args, os.environ)
-    options = _options(args, config)
+    options = serving_options(config)
     archives = [Path(text).absolute() for text in args.bundles]
     specs = [check_file(archive).spec for archive in archives]
     fixed = fixed_shapes(args.fixed_shape)
@@ -82,8 +68,7 @@ def run(args: argparse.Namespace) -> int:
         warn_unsigned(f"{spec.name} {spec.version}")
     with data_lock(config.data_dir):
         server = ServerProcess(options, on_event=_say_event)
-        uds = None if args.uds is None else Path(args.uds).absolute()
-        port = server.start(Bind(config.host, config.port, uds), affinity=affinity_of(config))
+        port = server.start(bind_of(config), affinity=affinity_of(config))
         try:
             url = f"{'https' if options.tls_cert else 'http'}://{_shown(config.host)}:{port}"
             models = [_served(_install(config, archive, args), args.num_threads, fixed) for archive in archives]
@@ -112,21 +97,6 @@ def fixed_shapes(texts: list[str]) -> dict[str, list[int]]:
             raise ConfigurationError("--fixed-shape", f"{text!r} is not NAME=SIZE,SIZE,... such as image=1,3,224,224")
         shapes[name] = [int(part) for part in parts]
     return shapes
-
-
-def _options(args: argparse.Namespace, config: AgentConfig) -> ServingOptions:
-    from agent.errors import ConfigurationError
-    from agent.serving.control import Batching, ServingOptions
-
-    if (args.tls_cert is None) != (args.tls_key is None):
-        raise ConfigurationError("--tls-cert", "needs --tls-key, and the other way round")
-    batching = Batching(max_batch=args.max_batch, max_delay_ms=args.max_delay_ms)
-    return ServingOptions(
-        max_body_bytes=args.max_body_mb * 1024 * 1024, max_queue=args.max_queue,
-        request_timeout_s=args.request_timeout, batching=batching if args.enable_batch_inference else None,
-        token_file=args.token_file, tls_cert=args.tls_cert, tls_key=args.tls_key,
-        cache_dir=str(config.data_dir / "cache"),
-    )  # fmt: skip
 
 
 def _install(config: AgentConfig, archive: Path, args: argparse.Namespace) -> InstalledBundle:

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 import requests
 
+from agent.cli.serve import fixed_shapes
 from agent.errors import ConfigurationError
-from agent.serving.cli import fixed_shapes
 from tests.agent.serving.running import close_to, expected, infer_json, process_exists, sample_rows, wait_for
 from tests.simulators.bundle_factory import onnx_bundle
 
 MINDIE = [sys.executable, "-m", "agent"]
 
 
-def test_a_bundle_is_served_until_interrupted_and_nothing_is_left(folder: Path) -> None:
+def test_a_bundle_is_served_until_interrupted_and_nothing_is_left(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    onnx_bundle(folder / "affine-1.0.0.mindie")
-    onnx_bundle(folder / "other-1.0.0.mindie", name="other")
+    onnx_bundle(tmp_path / "affine-1.0.0.mindie")
+    onnx_bundle(tmp_path / "other-1.0.0.mindie", name="other")
     command = [
         *MINDIE,
         "serve",
@@ -36,7 +36,7 @@ def test_a_bundle_is_served_until_interrupted_and_nothing_is_left(folder: Path) 
         "--allow-unsigned",
     ]
     command += ["--race-budget", "1", "--num-threads", "1", "--fixed-shape", "x=2,8", "--enable-batch-inference"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         about = json.loads(process.stdout.readline())
@@ -66,11 +66,13 @@ def test_a_bundle_is_served_until_interrupted_and_nothing_is_left(folder: Path) 
      (["nope.mindie", "--port", "99999"], 2, "--port"), (["nope.mindie", "--num-threads", "0"], 2, "--num-threads"),
      (["a.mindie", "--port", "0"], 1, "unsigned")],
 )  # fmt: skip
-def test_wrong_use_is_one_line_and_its_own_exit_code(folder: Path, arguments: list[str], code: int, named: str) -> None:
+def test_wrong_use_is_one_line_and_its_own_exit_code(
+    tmp_path: Path, arguments: list[str], code: int, named: str
+) -> None:
     pytest.importorskip("onnx")
-    onnx_bundle(folder / "a.mindie")
-    done = subprocess.run([*MINDIE, "serve", *arguments, "--data", "data"], cwd=folder, capture_output=True, text=True,
-                          timeout=60, check=False)  # fmt: skip
+    onnx_bundle(tmp_path / "a.mindie")
+    command = [*MINDIE, "serve", *arguments, "--data", "data"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == code, done.stderr
     assert named in done.stderr
     assert "Traceback" not in done.stderr
