@@ -18,7 +18,7 @@ STOP_GRACE_S = 5
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 chooses a free one. Raises AddressInUse; ConfigurationError for a host not ours."""
+    """A listening socket; port 0 chooses a free one. Raises AddressInUse; ConfigurationError for a host not ours."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -29,6 +29,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
+        listener.listen(BACKLOG)  # two sockets may share an address until one listens: the other must learn of it here
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
