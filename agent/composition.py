@@ -23,6 +23,7 @@ from agent.disk import Disk, RealDisk
 from agent.update.effects import Interrupt, NotServing, Selection, Serving
 from agent.update.inbox import Inbox
 from agent.update.journal import Journal
+from agent.update.recent_latency import RecentLatency
 from agent.update.records import DeviceState
 from agent.update.slots import Slots
 
@@ -91,9 +92,9 @@ def bind_of(config: AgentConfig) -> Bind:
 
 def make_executor(
     ground: Ground, serving: Serving, identity: Identity | None, on_change: Callable[[DeviceState], None],
-    on_progress: Callable[[str, str], None],
+    on_progress: Callable[[str, str], None], recent: RecentLatency | None = None,
 ) -> Executor:  # fmt: skip
-    """The update machine with the real selection."""
+    """The update machine with the real selection. ``recent``: what a live engine measures."""
     from agent.update.download import Downloader
     from agent.update.download import Pacing as DownloadPacing
     from agent.update.executor import Executor, Rooms
@@ -102,7 +103,7 @@ def make_executor(
     from agent.update.verification import NoTrust
 
     config, clock = ground.config, ground.clock
-    selection = _selection(ground)
+    selection = _selection(ground, recent or RecentLatency(clock.monotonic))
 
     def pause(seconds: float, interrupt: Interrupt) -> None:
         ground.inbox.nudge.clear()
@@ -212,13 +213,16 @@ def make_daemon(config: AgentConfig) -> Daemon:
         TuningGround(config.data_dir, ground.clock, ground.facts, ground.affinity, config.reserve_mb), server
     )
 
+    recent = RecentLatency(ground.clock.monotonic)
+
     def on_latency(name: str, latency: StageLatency) -> None:
+        recent.add(name, latency)
         probation.on_latency(name, latency)
         tuning.on_latency(name, latency)
 
     ledger = Ledger(server.drain_stats, on_latency)
     serving = LiveServing(tuning.server, ledger, ground.clock, options.batching)
-    executor = make_executor(ground, serving, identity, daemon.on_change, daemon.on_progress)
+    executor = make_executor(ground, serving, identity, daemon.on_change, daemon.on_progress, recent)
     dropped = session.take_dropped if session is not None else _none_dropped
     telemeter = Telemeter(ledger.take, dropped, ground.clock.now_ms, ground.clock.monotonic)
     daemon.assemble(
@@ -236,13 +240,13 @@ def _none_dropped() -> int:
     return 0
 
 
-def _selection(ground: Ground) -> Selection:
+def _selection(ground: Ground, recent: RecentLatency) -> Selection:
     from agent.update.by_measurement import MeasuredSelection
 
     config = ground.config
     return MeasuredSelection(
         config.data_dir, ground.facts, ground.affinity, ground.clock.monotonic, config.reserve_mb,
-        config.update.proof_pairs,
+        config.update.proof_pairs, recent.of,
     )  # fmt: skip
 
 

@@ -76,6 +76,9 @@ class Selection(Protocol):
     ) -> Proof:
         """Interleaved pairs of both (DESIGN 6). Raises TrialError, UpdateInterrupted."""
 
+    def distrust(self, placed: Placed, reason: str) -> None:
+        """It was chosen and proven, and its engine keeps dying: keep it out of later choices on this device."""
+
 
 class Serving(Protocol):
     """What answers requests. Without a daemon there is none: NotServing below."""

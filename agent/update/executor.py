@@ -19,7 +19,7 @@ from agent.update.effects import Serving
 from agent.update.inbox import Cancel, Desire, Inbox, Message, WishFor, Worse
 from agent.update.journal import Journal
 from agent.update.machine import MAX_POWER_RETURNS, SUSPECT, Event
-from agent.update.records import LOCAL, Deployment, DeviceState, HistoryEntry, Wish
+from agent.update.records import LOCAL, Deployment, DeviceState, HistoryEntry, Installed, Wish
 from agent.update.slots import Slots
 from agent.update.steps import Job, Outcome, Steps, failure, proving
 from agent.update.trial import Trial
@@ -306,6 +306,8 @@ class Executor:
         model = self._state.model(news.name)
         if model.active is None:
             return
+        if news.go_back:
+            self._distrust(news.name, model.active, news.reason)
         self._put_model(
             news.name,
             regressed=f"{model.active.deployment}: {news.reason}",
@@ -319,6 +321,16 @@ class Executor:
                 why=f"{model.active.version}: {news.reason}", automatic=True,
             )  # fmt: skip
             self._accept(news.name, wish)
+
+    def _distrust(self, name: str, active: Installed, reason: str) -> None:
+        """The same bundle, sent again, is to be served another way. Without its files there is nothing to blame."""
+        placed = self._rooms.trial.placed(name, active)
+        if placed is None:
+            return
+        try:
+            self._rooms.trial.distrust(placed, reason)
+        except OSError as error:
+            _log.warning("%s: what failed could not be noted: %s", name, error)
 
     def _put_model(self, name: str, *, fault: str | None, regressed: str | None = None) -> None:
         model = transition.replace(self._state.model(name), fault=fault, regressed=regressed)

@@ -51,6 +51,10 @@ class Trial:
             installed = _with_provider(installed, provider)
         return Outcome(Event.PROVEN, active=installed)
 
+    def distrust(self, placed: Placed, reason: str) -> None:
+        """What serves was proven and fails all the same. Raises OSError."""
+        self._selection.distrust(placed, reason)
+
     def placed(self, name: str, installed: Installed | None) -> Placed | None:
         """What was committed, as effects take it; None when there is nothing, or its files are gone."""
         if installed is None:

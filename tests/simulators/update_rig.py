@@ -16,7 +16,7 @@ from agent.update.blob_source import BlobSource
 from agent.update.download import Downloader, Pacing
 from agent.update.effects import Interrupt, Placed, Progress, Proof, Proving, Watched
 from agent.update.executor import Executor, Rooms
-from agent.update.inbox import Desire, Inbox, WishFor
+from agent.update.inbox import Desire, Inbox, Message
 from agent.update.install_once import wish_for_file
 from agent.update.journal import Journal
 from agent.update.records import DeviceState, ModelState
@@ -68,6 +68,9 @@ class StubSelection:
         if interrupt():
             raise UpdateInterrupted("canceled")
         return Proof(new.version not in self.slow, f"p90 {new.version} against {old.version}")
+
+    def distrust(self, placed: Placed, reason: str) -> None:
+        self.calls.append(f"distrust {placed.version}: {reason}")
 
 
 class StubServing:
@@ -147,7 +150,7 @@ class Rig:
         self.executor.submit(Desire(Desired(version=version, models=models)))
         self.executor.settle()
 
-    def submit(self, message: WishFor) -> None:
+    def submit(self, message: Message) -> None:
         self.executor.submit(message)
         self.executor.settle()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -348,6 +349,13 @@ def test_an_engine_that_keeps_crashing_sends_the_model_back(rig: Rig, bundles: d
     assert rig.serving.served == {"affine": "1.0.0"}
     assert model.regressed == "d2: the engine crashed 3 times within an hour"
     assert model.healthy
+    assert rig.selection.calls[-1] == "distrust 2.0.0: the engine crashed 3 times within an hour"
+
+
+def test_what_got_slower_is_told_and_not_kept_out_of_later_choices(rig: Rig, bundles: dict[str, Path]) -> None:
+    rig.install(bundles["1.0.0"], "d1")
+    rig.submit(Worse("affine", "p95 over the objective", go_back=False))
+    assert not any(call.startswith("distrust") for call in rig.selection.calls)
 
 
 def test_a_regression_is_told_until_the_next_commit(rig: Rig, bundles: dict[str, Path]) -> None:
@@ -368,6 +376,30 @@ def test_what_cannot_start_goes_back_to_the_last_good(rig: Rig, bundles: dict[st
     rig.restart()
     rig.serving.broken.add("2.0.0")
     rig.boot()
+    assert rig.serving.served == {"affine": "1.0.0"}
+    assert rig.selection.calls[-1].startswith("distrust 2.0.0: does not start")
+
+
+def test_files_that_are_gone_are_nobodys_fault(rig: Rig, bundles: dict[str, Path]) -> None:
+    rig.install(bundles["1.0.0"], "d1")
+    rig.executor.close()
+    rig.restart()
+    shutil.rmtree(rig.config.data_dir / "models")
+    rig.boot()
+    assert rig.model().fault is not None
+    assert not any(call.startswith("distrust") for call in rig.selection.calls)
+
+
+def test_a_disk_that_cannot_note_the_failure_does_not_keep_it_from_going_back(
+    rig: Rig, bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(placed: object, reason: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    rig.install(bundles["1.0.0"], "d1")
+    rig.install(bundles["2.0.0"], "d2")
+    monkeypatch.setattr(rig.selection, "distrust", refuse)
+    rig.submit(Worse("affine", "the engine crashed", go_back=True))
     assert rig.serving.served == {"affine": "1.0.0"}
 
 

@@ -75,7 +75,7 @@ def test_ends_and_regressions_must_be_heard(rig: Rig) -> None:
     rig.install(bundle(rig, "1.0.0"), "d1")
     committed = final_marks(rig.executor.state)
     assert committed - before
-    rig.submit(Worse("affine", "slow", go_back=False))  # type: ignore[arg-type]
+    rig.submit(Worse("affine", "slow", go_back=False))
     assert final_marks(rig.executor.state) - committed
     rig.want(1)
     assert not final_marks(rig.executor.state) - final_marks(rig.executor.state)
