@@ -1,4 +1,4 @@
-"""Writing a ``.mindie`` file: the same blobs give the same bytes (ustar, fixed order, no owner, no time)."""
+"""Writing a ``.mindie`` file: the same blobs give the same bytes (GNU tar, fixed order, no owner, no time)."""
 
 from __future__ import annotations
 

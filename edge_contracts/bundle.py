@@ -1,4 +1,4 @@
-"""The bundle: what it says of itself and of each variant (DESIGN 4.1), and how both are read from an OCI index.
+"""The bundle: what it says of itself and of each variant and how both are read from an OCI index.
 
 index.json ──► image index (its digest is the bundle's digest)
                  ├─► bundle manifest:  config = BundleSpec, layer = goldens
@@ -7,6 +7,7 @@ index.json ──► image index (its digest is the bundle's digest)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -35,6 +36,7 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metric: "top1" (labels given: fraction right) or "agreement" (fraction of samples answered as the source answers).
     value, source_value: that metric of the variant and of the source model.
     drop: source_value - value (may be negative). cosine: mean over samples, worst output. max_abs_error: worst output.
+    relative_error: root mean square of the difference over that of the source's values, all samples, worst output.
     """
 
     metric: str
@@ -44,6 +46,7 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cosine: float | None = None
     max_abs_error: float | None = None
     samples: int = 0
+    relative_error: float | None = None
 
 
 class VersionRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -237,6 +240,10 @@ def _parse_variant(digest: str, manifest: oci.Manifest, fetch: Fetch, where: str
     if len(specs) != 1:
         raise MalformedBundle(where, "has no variant spec")
     spec = _decode(fetch(specs[0], f"{where} spec"), VariantSpec, f"{where} spec")
+    try:
+        names.variant_name(spec.name)
+    except MalformedMessage as error:
+        raise MalformedBundle(where, str(error)) from error
     files = [
         _parse_file(layer, spec.name) for layer in manifest.layers if layer.media_type == oci.MODEL_WEIGHT_MEDIA_TYPE
     ]
@@ -264,7 +271,7 @@ def _digest(descriptor: oci.Descriptor, where: str) -> str:
 
 
 def _refuse_repeats(values: list[str], what: str) -> None:
-    repeated = sorted({value for value in values if values.count(value) > 1})
+    repeated = sorted(value for value, count in Counter(values).items() if count > 1)
     if repeated:
         raise MalformedBundle("bundle", f"{what} {repeated[0]!r} appears twice")
 

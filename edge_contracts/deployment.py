@@ -1,4 +1,4 @@
-"""The states of one deployment on one device (DESIGN 6), as device and server both name them."""
+"""The states of one deployment on one device, as device and server both name them."""
 
 from __future__ import annotations
 

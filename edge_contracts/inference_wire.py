@@ -116,7 +116,7 @@ def decode_binary_body(body: bytes | memoryview, header_length: int) -> list[Ten
         raise MalformedTensor("header", f"header length {header_length} outside the body of {len(view)} bytes")
     try:
         header = msgspec.json.decode(view[:header_length], type=_Header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedTensor("header", str(error)) from error
     tensors: list[Tensor] = []
     at = header_length

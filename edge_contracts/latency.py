@@ -81,7 +81,7 @@ class LatencySketch:
         """From the wire; buckets that are no number or counts that are not positive are skipped."""
         sketch = cls()
         for key, count in data.buckets.items():
-            if key.isdigit() and len(key) <= 4 and count > 0:
+            if key.isascii() and key.isdigit() and len(key) <= 4 and count > 0:
                 sketch._counts[int(key)] = sketch._counts.get(int(key), 0) + count
         sketch._sum_us = data.sum_us
         return sketch

@@ -1,4 +1,4 @@
-"""The MQTT payloads of DESIGN 4.2: JSON, encoded and decoded here only.
+"""The MQTT payloads: JSON, encoded and decoded here only.
 
 Unknown fields are tolerated, unknown enum values become UNKNOWN; anything else that does not fit is MalformedMessage.
 """
@@ -38,7 +38,7 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a deployment is to be proven on the device. None: the device's own configuration decides.
 
-    soak_s: seconds of trial serving before commit. max_p90_ratio: new/old p90 accepted (DESIGN 6: 1.10).
+    soak_s: seconds of trial serving before commit. max_p90_ratio: new/old p90 accepted (as a rule 1.10).
     slo_p95_ms: absolute limit. race_budget_s: time for the race. objective: latency | throughput | memory.
     """
 

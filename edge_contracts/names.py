@@ -8,12 +8,16 @@ from edge_contracts.errors import MalformedMessage
 
 _DEVICE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BUNDLE = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
+_VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SEMVER = re.compile(
-    r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
+    r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?",
+    re.ASCII,
 )
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 MAX_BUNDLE_NAME = 64
+MAX_VERSION = 100
+"""Characters: NAME-VERSION is a file's name, and a version is a registry's tag."""
 
 
 def device_name(text: str, what: str = "device") -> str:
@@ -33,8 +37,19 @@ def bundle_name(text: str) -> str:
     return text
 
 
+def variant_name(text: str) -> str:
+    """A variant's name: a device lays the variant out in a folder of that name. Raises MalformedMessage."""
+    if not _VARIANT.fullmatch(text):
+        raise MalformedMessage(
+            "variant name", f"{text[:80]!r} is not 1 to 100 of A-Z a-z 0-9 . _ -, a letter or digit first"
+        )
+    return text
+
+
 def semantic_version(text: str) -> str:
     """A SemVer 2.0.0 version, returned unchanged. Raises MalformedMessage."""
+    if len(text) > MAX_VERSION:
+        raise MalformedMessage("version", f"{text[:80]!r}... has {len(text)} characters, at most {MAX_VERSION}")
     if not _SEMVER.fullmatch(text):
         raise MalformedMessage("version", f"{text[:80]!r} is not MAJOR.MINOR.PATCH (semver.org), for example 1.4.0")
     return text

@@ -6,6 +6,7 @@ the daemon never imports this module.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from edge_contracts.inference_wire import Tensor, join_bytes_elements, split_byt
 from edge_contracts.tensor_signature import BYTES, DTYPE_OF_NUMPY, NUMPY_NAME, element_count
 
 MIN_LABELED_SAMPLES = 100
+ROUNDING = 1e-5
+"""A relative difference that any two right implementations of the same arithmetic may show."""
 Array = NDArray[np.generic]
 Outputs = Mapping[str, Array]
 
@@ -66,7 +69,9 @@ def judge(
 
     With ``labels`` (at least 100) the metric is top-1 accuracy of the first output; else top-1 agreement where the
     first output looks like class scores, else the mean cosine. Finite expected values answered by NaN or infinity, a
-    wrong shape or a missing output fail at once. Without labels the mean cosine must be within ``max_drop`` of 1 too.
+    wrong shape or a missing output fail at once. Without labels the mean cosine must be within ``max_drop`` of 1 too,
+    and the relative error within ``sqrt(2 max_drop)``: where lengths agree both say the same (1 - cosine is half the
+    squared error), and a cosine alone is blind to a wrong scale and to every error of a single value.
     Integer, boolean and BYTES outputs count as agreeing when equal.
     """
     broken = next((text for pair in zip(expected, actual, strict=True) if (text := _structural_fault(*pair))), "")
@@ -78,6 +83,7 @@ def judge(
     accuracy = Accuracy(
         metric=metric, value=round(value, 6), source_value=round(source, 6), drop=round(source - value, 6),
         cosine=round(cosine, 6), max_abs_error=round(error, 6), samples=len(expected),
+        relative_error=round(_relative_error(expected, actual), 6),
     )  # fmt: skip
     return _verdict(accuracy, labels is not None and metric == "top1", max_drop)
 
@@ -94,6 +100,13 @@ def _verdict(accuracy: Accuracy, labeled: bool, max_drop: float) -> Verdict:
         reason = (
             f"mean cosine {accuracy.cosine:.4f} to the source model's outputs is more than {max_drop:g} below 1 "
             f"on {accuracy.samples} samples"
+        )
+        return Verdict(accuracy, False, reason)
+    allowed = math.sqrt(2 * max(0.0, max_drop)) + tolerance
+    if not labeled and accuracy.relative_error is not None and accuracy.relative_error > allowed + ROUNDING:
+        reason = (
+            f"answers differ from the source model's by {accuracy.relative_error:.3g} of their size (root mean "
+            f"square), more than {allowed:.3g}, on {accuracy.samples} samples"
         )
         return Verdict(accuracy, False, reason)
     return Verdict(accuracy, True)
@@ -153,6 +166,20 @@ def _cosine(want: Array, got: Array) -> float:
         return 1.0
     norm = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / norm if norm else 0.0
+
+
+def _relative_error(expected: Sequence[Outputs], actual: Sequence[Outputs]) -> float:
+    """Over all samples together, so that answers near zero are measured by the size that this output usually has."""
+    worst = 0.0
+    for name in (name for name, array in expected[0].items() if array.dtype.kind == "f"):
+        off = size = 0.0
+        for want, got in zip(expected, actual, strict=True):
+            a, b = _flat(want[name]), _flat(got[name])
+            counts = np.isfinite(a)  # a masked score of -inf has no size
+            off += float(np.sum((b[counts] - a[counts]) ** 2))
+            size += float(np.sum(a[counts] ** 2))
+        worst = max(worst, math.sqrt(off / size) if size else float(off > ROUNDING**2))
+    return worst
 
 
 def _max_abs_error(want: Outputs, got: Outputs) -> float:

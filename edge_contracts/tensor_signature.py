@@ -47,7 +47,7 @@ class TensorSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True):
-    """Inputs and outputs in the order of the source model. ``stateful``: outputs that feed inputs of the next call."""
+    """Inputs and outputs in the order of the source model."""
 
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]

@@ -8,7 +8,7 @@
 >>> parse("mindedge/v1/lyon/cam-1/down/command/42")
 Topic(site='lyon', device='cam-1', direction='down', kind='command', command_id='42')
 
-Levels hold only ``[A-Za-z0-9_-]`` so that they are single tokens on NATS too (FINDINGS: no dots in topic levels).
+Levels hold only ``[A-Za-z0-9_-]`` so that they are single tokens on NATS too, where a dot divides levels.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ WEIGHTS = b"weights of the model" * 50
 
 
 def blobs_of_a_bundle(**spec_changes: object) -> tuple[bytes, dict[str, bytes]]:
-    """(index bytes, blobs by digest) of a bundle with one variant."""
+    """(index bytes, blobs by digest) of a bundle with one variant; ``variant`` and ``file_path`` are its names."""
     blobs: dict[str, bytes] = {}
 
     def put(data: bytes, media_type: str, **more: object) -> oci.Descriptor:
@@ -23,8 +23,9 @@ def blobs_of_a_bundle(**spec_changes: object) -> tuple[bytes, dict[str, bytes]]:
         blobs[descriptor.digest] = data
         return descriptor
 
+    variant_name = str(spec_changes.pop("variant", "onnxruntime-fp32-cpu"))
     spec = VariantSpec(
-        name="onnxruntime-fp32-cpu", runtime="onnxruntime", target="cpu", precision="fp32", entry="model.onnx",
+        name=variant_name, runtime="onnxruntime", target="cpu", precision="fp32", entry="model.onnx",
         inputs=[TensorBinding(name="x", source_name="x", dtype="FP32", shape=["batch", 2])],
         outputs=[TensorBinding(name="y", source_name="y", dtype="FP32", shape=["batch", 2])],
     )  # fmt: skip

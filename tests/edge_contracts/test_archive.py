@@ -112,6 +112,14 @@ def test_a_weight_file_name_that_leaves_its_folder_is_refused(tmp_path: Path, fi
         open_bundle(write_a_bundle(tmp_path / "m.mindie", file_path=file_path))
 
 
+@pytest.mark.parametrize(
+    "variant", ["/etc/cron.d", "../../../root/.ssh", "..", ".", "", "a/b", "a\\b", "x" * 101, "a\0b"]
+)
+def test_a_variant_name_that_leaves_the_bundles_folder_is_refused(tmp_path: Path, variant: str) -> None:
+    with pytest.raises(MalformedBundle, match="variant name"):
+        open_bundle(write_a_bundle(tmp_path / "m.mindie", variant=variant))
+
+
 def test_a_newer_format_is_refused_naming_the_version(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat, match="format version 7"):
         open_bundle(write_a_bundle(tmp_path / "m.mindie", format_version=7))

@@ -67,6 +67,12 @@ def test_any_bytes_are_a_request_or_are_refused_as_one(body: bytes, header_lengt
         decode_binary_body(body, header_length)
 
 
+def test_a_header_made_to_exhaust_the_parser_is_refused() -> None:
+    header = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(MalformedTensor, match="header"):
+        decode_binary_body(header, len(header))
+
+
 @given(st.lists(st.builds(Golden, st.lists(tensors(), max_size=2), st.lists(tensors(), max_size=2)), max_size=3))
 def test_goldens_survive_the_round_trip(goldens: list[Golden]) -> None:
     decoded = decode_goldens(encode_goldens(goldens, model="m"))

@@ -46,5 +46,5 @@ def test_an_empty_sketch_has_no_quantiles() -> None:
 
 
 def test_foreign_bucket_names_and_counts_are_skipped() -> None:
-    data = SketchData(buckets={"x": 3, "-1": 2, "10": -5, "16": 1, "99999": 1})
+    data = SketchData(buckets={"x": 3, "-1": 2, "10": -5, "16": 1, "99999": 1, "²": 1, "٣": 1})
     assert LatencySketch.from_data(data).count == 1

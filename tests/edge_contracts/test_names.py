@@ -21,7 +21,9 @@ def test_versions_sort_by_semver_precedence() -> None:
     assert sorted(sorted(in_order), key=names.version_precedence) == in_order
 
 
-@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "01.0.0", "1.0.0-", "1.0.0 ", "", "1.0.0\n"])
+@pytest.mark.parametrize(
+    "version", ["1", "1.0", "v1.0.0", "01.0.0", "1.0.0-", "1.0.0 ", "", "1.0.0\n", "1.0٣.0", "1.0.0-" + "a" * 100]
+)
 def test_what_is_no_semver_is_refused_naming_the_field(version: str) -> None:
     with pytest.raises(MalformedMessage, match="version"):
         names.semantic_version(version)

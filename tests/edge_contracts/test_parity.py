@@ -48,6 +48,24 @@ def test_scaled_noise_that_keeps_the_winner_fails_on_cosine_without_labels() -> 
     assert "cosine" in verdict.reason
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4, 4), (1, 10)])
+def test_answers_of_the_wrong_size_fail_though_their_direction_is_right(shape: tuple[int, ...]) -> None:
+    want = [{"y": np.abs(RANDOM.normal(size=shape)).astype(np.float32)} for _ in range(16)]
+    for factor in (5.0, 1.3, 0.5):
+        verdict = judge(want, [{"y": sample["y"] * np.float32(factor)} for sample in want], None, 0.01)
+        assert not verdict.passed, f"times {factor}"
+        assert verdict.accuracy.relative_error == pytest.approx(abs(factor - 1), rel=1e-3)
+        assert "of their size" in verdict.reason
+    assert judge(want, [{"y": sample["y"] * np.float32(1.02)} for sample in want], None, 0.01).passed
+
+
+def test_a_masked_score_and_an_output_that_is_always_zero_have_no_size() -> None:
+    want = [{"y": np.array([[1.0, -np.inf, 2.0]], np.float32), "z": np.zeros((1, 2), np.float32)} for _ in range(3)]
+    assert judge(want, want, None, 0.01).accuracy.relative_error == 0.0
+    got = [{**sample, "z": sample["z"] + np.float32(1)} for sample in want]
+    assert not judge(want, got, None, 0.01).passed
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
