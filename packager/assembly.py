@@ -1,4 +1,4 @@
-"""Put a bundle together: specs, files and goldens become blobs, manifests and one index (DESIGN 4.1)."""
+"""Put a bundle together: specs, files and goldens become blobs, manifests and one index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine of a rollout: one rule at a time turns what is known into the next small change (DESIGN 7). Pure.
+"""The machine of a rollout: one rule at a time turns what is known into the next small change. Pure.
 
 ``advance`` is called until it returns None; every change it returns is saved in one transaction, so a kill between two
 changes loses nothing: the next call goes on from what was saved. Rules, in their order of precedence:

@@ -1,4 +1,4 @@
-"""A rollout: which devices get which bundle in which waves, and the table of its states (DESIGN 7). Pure.
+"""A rollout: which devices get which bundle in which waves, and the table of its states. Pure.
 
 A target is one deployment on one device within a rollout. Its state only moves forward and never leaves a terminal
 state; a retry or a roll back is a target of its own.

@@ -1,4 +1,4 @@
-"""One wave of a rollout: its policy, its counts, and the verdict on it (DESIGN 7). Pure.
+"""One wave of a rollout: its policy, its counts, and the verdict on it. Pure.
 
 Comparisons, exactly: a wave succeeds when ``succeeded / denominator >= success_threshold_pct`` and fails when
 ``failed / denominator > error_threshold_pct``. ``min_executed`` only holds back an early verdict: once every device of
