@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from agent.update.blob_source import BlobSource
     from agent.update.executor import Executor
     from agent.update.install_once import InstalledBundle
+    from edge_contracts.bundle import Bundle
     from edge_contracts.enrolment import EnrolmentToken
     from edge_contracts.messages import Policy, StageLatency
 
@@ -123,6 +124,15 @@ def make_executor(
     return Executor(rooms, on_change, on_progress)
 
 
+def admit_bundle(config: AgentConfig, bundle: Bundle, *, allow_unsigned: bool) -> bool:
+    """Whether the bundle is signed. Raises UpdateError "unsigned" when it is not and nobody allows that."""
+    from agent.update.records import Wish
+    from agent.update.verification import NoTrust, admit
+
+    wish = Wish(deployment="look", version=bundle.spec.version, digest=bundle.digest)
+    return admit(bundle.spec.name, wish, NoTrust(), allow_unsigned or config.update.allow_unsigned)
+
+
 @contextlib.contextmanager
 def local_executor(
     config: AgentConfig, on_progress: Callable[[str], None], *, locked: bool = False
@@ -194,10 +204,12 @@ def enrol_device(
 
 def make_daemon(config: AgentConfig) -> Daemon:
     """Everything of `mindie run`, not started yet."""
+    from agent.first_measurement import FirstMeasurement, MeasuringParts
+    from agent.hardware.sysfs import this_machine
     from agent.live_tuning import LiveTuning, TuningGround
     from agent.serving.process import ServerProcess
     from agent.supervisor import Daemon, DaemonParts
-    from agent.telemetry import Telemeter
+    from agent.telemetry import Telemeter, throttled_now
     from agent.update.ledger import Ledger
     from agent.update.live_serving import LiveServing
     from agent.update.probation import Probation
@@ -224,13 +236,20 @@ def make_daemon(config: AgentConfig) -> Daemon:
     serving = LiveServing(tuning.server, ledger, ground.clock, options.batching)
     executor = make_executor(ground, serving, identity, daemon.on_change, daemon.on_progress, recent)
     dropped = session.take_dropped if session is not None else _none_dropped
-    telemeter = Telemeter(ledger.take, dropped, ground.clock.now_ms, ground.clock.monotonic)
+    telemeter = Telemeter(
+        ledger.take, dropped, ground.clock.now_ms, ground.clock.monotonic,
+        throttled=lambda: throttled_now(this_machine()),
+    )  # fmt: skip
+    measuring = FirstMeasurement(
+        MeasuringParts(ground.clock, ground.facts, daemon.on_measured, daemon.is_working, tuning.cpus)
+    )
     daemon.assemble(
         DaemonParts(
             config=config, clock=ground.clock, facts=ground.facts, affinity=ground.affinity, executor=executor,
             inbox=ground.inbox, server=server, bind=bind_of(config),
             serving=serving, probation=probation, telemeter=telemeter, session=session, tuning=tuning,
             start_tuning=partial(tuning.start, ledger.collect), new_id=new_id,
+            measuring=measuring if config.measure_at_start else None,
         )
     )  # fmt: skip
     return daemon

@@ -58,8 +58,8 @@ class LiveTuning:
 
     def __init__(self, ground: TuningGround, server: Server) -> None:
         self._ground = ground
-        self._cpus = ground.affinity or frozenset(os.sched_getaffinity(0))
-        self.server = TunedServer(server, self._cpus)
+        self.cpus = ground.affinity or frozenset(os.sched_getaffinity(0))
+        self.server = TunedServer(server, self.cpus)
         self._tap = LatencyTap()
         self._tuner: Tuner | None = None
         self._thread: threading.Thread | None = None
@@ -90,6 +90,11 @@ class LiveTuning:
         if self._thread is not None:
             self._thread.join(STOP_S)
 
+    @property
+    def is_measuring(self) -> bool:
+        """Whether a trial runs."""
+        return self._tuner is not None and self._tuner.is_measuring
+
     def facts(self) -> dict[str, Any]:
         """For `mindie doctor`: the last interval, and how each model is tuned and why."""
         seen, reasons = self._last, self._tuner.reasons() if self._tuner is not None else {}
@@ -118,10 +123,10 @@ class LiveTuning:
                 collect()
             return self._tap.take()
 
-        observer = Observer(ground.machine or this_machine(), self._cpus, os.getpid(), ground.clock.monotonic,
+        observer = Observer(ground.machine or this_machine(), self.cpus, os.getpid(), ground.clock.monotonic,
                             take_latency, self.server.queued)  # fmt: skip
         trials = ShadowTrials(self.server.served, facts, ground.affinity, self._tools)
-        device = Device(facts.cpu.budget_cpus or float(len(self._cpus)), self._cpus, big_cpus(facts, self._cpus),
+        device = Device(facts.cpu.budget_cpus or float(len(self.cpus)), self.cpus, big_cpus(facts, self.cpus),
                         ground.reserve_mb)  # fmt: skip
         self._tuner = Tuner(
             TunerParts(eye=_Remembering(observer, self._saw), serving=self.server, trial=trials, device=device,

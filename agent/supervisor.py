@@ -20,6 +20,7 @@ from agent.control import ControlServer, Progress
 from agent.data_lock import data_lock
 from agent.device_facts import DeviceFacts
 from agent.errors import AgentError, UpdateError
+from agent.first_measurement import FirstMeasurement
 from agent.fleet_link.device_session import DeviceSession, Handlers
 from agent.live_tuning import LiveTuning
 from agent.service_notice import notify
@@ -37,6 +38,7 @@ from agent.update.report import final_marks, reported, status_document
 from agent.update.wishes import rollback_wish
 from agent.watchdog import WatchedWait
 from edge_contracts._version import __version__
+from edge_contracts.capabilities import Capabilities
 from edge_contracts.messages import Birth, Command, Policy
 
 _log = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ class DaemonParts:
     tuning: LiveTuning
     start_tuning: Callable[[Callable[[], bool], Callable[[TuningEvent], None]], None]
     new_id: Callable[[], str]
+    measuring: FirstMeasurement | None
 
 
 class Daemon:
@@ -108,7 +111,9 @@ class Daemon:
                 parts.facts()
                 worker.start()
                 self._start_session()
-                parts.start_tuning(self._is_updating, self._on_tuning)
+                parts.start_tuning(self._is_updating_or_measuring, self._on_tuning)
+                if parts.measuring is not None:
+                    parts.measuring.start()
                 ready(self._port)
                 notify(environ, "READY=1")
                 self._watch(WatchedWait(parts.clock, environ))
@@ -158,8 +163,24 @@ class Daemon:
         if parts.session is not None:
             parts.session.event(event.kind, event.text, model=event.model, version=event.version, reason=event.reason)
 
+    def is_working(self) -> bool:
+        """Whether an update is in flight or tuning measures: nothing else may disturb that."""
+        return self._is_updating() or self.parts.tuning.is_measuring
+
+    def on_measured(self, facts: Capabilities) -> None:
+        """On the measuring thread."""
+        self.parts.facts.keep_measured(facts)
+        bandwidth, arithmetic = facts.memory.bandwidth_gb_s, facts.cpu.gflops_fp32
+        _log.info("measured: memory %s GB/s, arithmetic %s GFLOPS fp32", bandwidth, arithmetic)
+        if self.parts.session is not None:
+            self.parts.session.announce()
+
     def _is_updating(self) -> bool:
         return any(m.deployment is not None and m.deployment.in_flight for m in self.state().models.values())
+
+    def _is_updating_or_measuring(self) -> bool:
+        measuring = self.parts.measuring
+        return self._is_updating() or (measuring is not None and measuring.is_running)
 
     def _on_tuning(self, event: TuningEvent) -> None:
         """On the tuner's thread."""
@@ -212,6 +233,8 @@ class Daemon:
         if parts.session is not None:
             parts.session.stop()
         parts.tuning.stop()
+        if parts.measuring is not None:
+            parts.measuring.stop()
         parts.server.stop(parts.config.drain_s)
         if not worker.is_alive():
             parts.executor.close()

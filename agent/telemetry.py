@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.hardware.probers import throttling
+from agent.hardware.sysfs import Machine
 from edge_contracts.messages import StageLatency, Telemetry
 
 MEBIBYTE = 1024 * 1024
@@ -53,12 +55,19 @@ def hottest_c(sys_root: Path) -> float | None:
     return max(plausible, default=None)
 
 
+def throttled_now(machine: Machine) -> bool | None:
+    """Whether heat, power or a limit on its clock slows the device; None where nothing tells."""
+    found = throttling.read(machine)
+    return None if found is None else found.now
+
+
 class Telemeter:
     """Makes one Telemetry for each span between two calls of ``read``."""
 
     def __init__(
         self, take: Callable[[], Mapping[str, StageLatency]], dropped: Callable[[], int], now_ms: Callable[[], int],
         monotonic: Callable[[], float], proc: Path = Path("/proc"), sys_root: Path = Path("/sys"),
+        throttled: Callable[[], bool | None] = lambda: None,
     ) -> None:  # fmt: skip
         self._take = take
         self._dropped = dropped
@@ -66,6 +75,7 @@ class Telemeter:
         self._monotonic = monotonic
         self._proc = proc
         self._sys_root = sys_root
+        self._throttled = throttled
         self._last: tuple[int, float, Usage] | None = None
 
     def start(self) -> None:
@@ -84,5 +94,5 @@ class Telemeter:
         return Telemetry(
             session=0, from_ms=from_ms, to_ms=to_ms, models=dict(self._take()),
             rss_mb=round(after.rss_bytes / MEBIBYTE, 1), cpu_percent=round(percent, 1),
-            temp_c=hottest_c(self._sys_root), dropped_messages=self._dropped(),
+            temp_c=hottest_c(self._sys_root), throttled=self._throttled(), dropped_messages=self._dropped(),
         )  # fmt: skip

@@ -9,8 +9,8 @@ from edge_contracts._version import __version__
 
 ROOMS = (
     "agent.cli.run", "agent.cli.enroll", "agent.cli.install", "agent.cli.serve", "agent.cli.status",
-    "agent.cli.history", "agent.cli.rollback", "agent.cli.explain", "agent.cli.probe", "agent.selection.cli",
-    "agent.doctor.cli",
+    "agent.cli.history", "agent.cli.rollback", "agent.cli.explain", "agent.cli.probe", "agent.cli.bench",
+    "agent.cli.doctor",
 )  # fmt: skip
 """Modules with ``register(subparsers, common)``, in the order of the help. None imports at module level what only its
 command needs."""

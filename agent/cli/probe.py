@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from edge_contracts.capabilities import RuntimeFact
+    from agent.hardware.sysfs import Machine
+    from edge_contracts.capabilities import Capabilities
 
 EXAMPLES = """examples:
   mindie probe                      what this machine is, for a person
@@ -32,17 +35,68 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Hand over to the hardware room, with the runtimes that work here."""
-    from agent.hardware.cli import run_probe
+    """0, or 2 when used wrongly. Runtimes are asked, in processes of their own, while the machine is looked at."""
+    problem = _misuse(args)
+    if problem is not None:
+        sys.stderr.write(f"mindie probe: {problem}\n")
+        return 2
+    return show(args, _completion(args) if _is_this_machine(args.root) else None, sys.stdout, sys.stderr)
 
-    return run_probe(args, lambda _live: _runtime_facts(args))
+
+def show(
+    args: argparse.Namespace, complete: Callable[[Capabilities], Capabilities] | None, out: TextIO, err: TextIO
+) -> int:
+    """Facts go to ``out``, warnings to ``err``. ``complete`` adds what files cannot tell; only of this machine."""
+    from agent.hardware import measure, report
+    from agent.hardware.probe import probe
+    from edge_contracts.capabilities import to_json_bytes
+
+    machine = _machine(args.root)
+    facts = probe(machine)
+    if complete is not None:
+        facts = complete(facts)
+    if args.measure:
+        facts = measure.measured(facts, machine)
+    for warning in machine.warnings:
+        err.write(f"warning: {warning}\n")
+    out.write(to_json_bytes(facts).decode() + "\n" if args.json else report.render(facts))
+    return 0
 
 
-def _runtime_facts(args: argparse.Namespace) -> list[RuntimeFact]:
-    """Cached in the data folder where there is one."""
+def _completion(args: argparse.Namespace) -> Callable[[Capabilities], Capabilities]:
+    """Runtimes, and what was measured once. They are being asked from now on."""
+    import msgspec
+
     from agent.config import load_config
-    from agent.inference.registry import runtime_facts
+    from agent.device_facts import RuntimesAsked, facts_cache_file
+    from agent.measured_figures import with_kept_figures
 
     data_dir = load_config(args, os.environ).data_dir
-    cache_file = data_dir / "cache" / "runtime_facts.json" if data_dir.is_dir() else None
-    return runtime_facts(cache_file=cache_file)
+    asked = RuntimesAsked(facts_cache_file(data_dir, os.environ))
+
+    def complete(facts: Capabilities) -> Capabilities:
+        return with_kept_figures(data_dir, msgspec.structs.replace(facts, runtimes=asked.answers()))
+
+    return complete
+
+
+def _is_this_machine(root: Path | None) -> bool:
+    """``--root /`` is this machine."""
+    return root is None or root.resolve() == Path("/")
+
+
+def _machine(root: Path | None) -> Machine:
+    from agent.hardware.sysfs import recorded_machine, this_machine
+
+    return this_machine() if root is None or _is_this_machine(root) else recorded_machine(root)
+
+
+def _misuse(args: argparse.Namespace) -> str | None:
+    root: Path | None = args.root
+    if root is None or _is_this_machine(root):
+        return None
+    if not root.is_dir():
+        return f"--root {root}: {'not a directory' if root.exists() else 'no such directory'}"
+    if args.measure:
+        return "--measure measures this machine and cannot be used with --root"
+    return None

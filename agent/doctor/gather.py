@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import ssl
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from urllib.request import Request, urlopen
 
 from agent.config import AgentConfig
 from agent.control import ask_daemon
+from agent.device_facts import DeviceFacts
 from agent.doctor.facts import ClockFacts, DiskFacts, DoctorFacts, ModelFacts
 from agent.errors import AgentError, BackendError
 from agent.fleet_link.identity import load_identity
@@ -51,13 +51,8 @@ def gather(config: AgentConfig, environ: Mapping[str, str], now_ms: Callable[[],
 
 
 def probed(data_dir: Path) -> Capabilities:
-    """This machine, with the runtimes that work; answers are kept where there is a data folder."""
-    from agent.hardware.probe import probe
-    from agent.hardware.sysfs import this_machine
-    from agent.inference.registry import runtime_facts
-
-    cache_file = data_dir / "cache" / "runtime_facts.json" if os.access(data_dir, os.W_OK) else None
-    return probe(this_machine(), runtime_facts(cache_file=cache_file))
+    """This machine, with the runtimes that work."""
+    return DeviceFacts(data_dir)()
 
 
 def installed() -> dict[str, str]:

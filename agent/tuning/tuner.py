@@ -63,6 +63,7 @@ class Tuner:
         self._shares: dict[str, int] = {}
         self._crashed: set[str] = set()
         self._is_resting = False
+        self.is_measuring = False
 
     def run(self) -> None:
         """Until ``stop``."""
@@ -154,12 +155,15 @@ class Tuner:
 
     def _measured(self, model: TunedModel, move: Move) -> tuple[bool, str]:
         parts = self._parts
+        self.is_measuring = True
         try:
             verdict = parts.trial(model, move.tuning, lambda: self._stop.is_set() or parts.is_busy())
         except SelectionCanceled:
             return False, "the trial was canceled"
         except (AgentError, OSError) as error:
             return False, f"the trial failed: {error}"
+        finally:
+            self.is_measuring = False
         return accepts(move.goal, verdict)
 
     def _swap(self, model: TunedModel, known: _Model, move: Move, watch: Watch | None) -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent.telemetry import Telemeter, hottest_c, usage
+from agent.hardware.sysfs import recorded_machine
+from agent.telemetry import Telemeter, hottest_c, throttled_now, usage
 from edge_contracts.messages import StageLatency
 from tests.simulators.fake_clock import FakeClock
 
@@ -50,3 +51,20 @@ def test_a_broken_zone_does_not_hide_the_others(tmp_path: Path) -> None:
         (zone / "temp").write_text(text)
     assert hottest_c(tmp_path) == 51.0
     assert hottest_c(tmp_path / "nothing") is None
+
+
+def test_a_span_tells_whether_the_device_is_slowed(tmp_path: Path) -> None:
+    policy = tmp_path / "sys/devices/system/cpu/cpufreq/policy0"
+    policy.mkdir(parents=True)
+    (policy / "cpuinfo_max_freq").write_text("1800000\n")
+    clock = FakeClock()
+    told: list[bool | None] = []
+    for limit in ("1800000\n", "600000\n"):
+        (policy / "scaling_max_freq").write_text(limit)
+        telemeter = Telemeter(
+            dict, lambda: 0, clock.now_ms, clock.monotonic, tmp_path / "proc", tmp_path / "sys",
+            throttled=lambda: throttled_now(recorded_machine(tmp_path)),
+        )  # fmt: skip
+        told.append(telemeter.read().throttled)
+    assert told == [False, True]
+    assert throttled_now(recorded_machine(tmp_path / "proc")) is None

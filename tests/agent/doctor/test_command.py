@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from agent.cli import doctor as command
 from agent.cli.arguments import common_options
 from agent.config import AgentConfig
 from agent.control import ControlServer
 from agent.disk import RealDisk
-from agent.doctor import cli, gather
+from agent.doctor import gather
 from agent.errors import AgentError
 from agent.fleet_link.identity import Identity, save_identity
 from edge_contracts.capabilities import Capabilities, CpuFacts, RuntimeFact
@@ -42,7 +43,7 @@ def _this_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def doctor(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
-    cli.register(parser.add_subparsers(), common_options())
+    command.register(parser.add_subparsers(), common_options())
     args = parser.parse_args(["doctor", *arguments])
     return int(args.run(args))
 

@@ -123,6 +123,7 @@ def test_this_machine_answers_within_a_second() -> None:
 
 def test_the_probe_imports_neither_numpy_nor_a_runtime() -> None:
     heavy = "{'numpy', 'psutil', 'onnxruntime', 'asyncio'}"
-    code = f"import sys, agent.hardware.cli; print(sorted({heavy} & set(sys.modules)))"
+    rooms = "agent.cli.probe, agent.hardware.probe, agent.hardware.report"
+    code = f"import sys, {rooms}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

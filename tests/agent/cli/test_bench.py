@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.cli.mindie import refused
 from tests.simulators.bundle_factory import mixed_bundle, onnx_variant, seeded_affine
 
 
@@ -31,7 +32,7 @@ ENVIRON: dict[str, str] = {}
 
 
 def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "agent", "bench", *(str(argument) for argument in arguments)]
+    argv = [sys.executable, "-m", "agent", "bench", "--allow-unsigned", *(str(argument) for argument in arguments)]
     return subprocess.run(argv, capture_output=True, text=True, env=ENVIRON, timeout=110, check=False)
 
 
@@ -58,6 +59,17 @@ def test_a_bundle_is_raced_and_the_page_is_written(tmp_path: Path) -> None:
     assert told["choice"]["variant"] == "fast"
     assert told["budget_cpus"] == 1
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+def test_an_unsigned_bundle_is_refused_and_a_bare_file_needs_nobody_to_vouch_for_it(tmp_path: Path) -> None:
+    bundle = mixed_bundle(tmp_path / "b.mindie", {"v": {}})
+    argv = [sys.executable, "-m", "agent", "bench", "--budget-s", "1"]
+    done = subprocess.run([*argv, str(bundle)], capture_output=True, text=True, env=ENVIRON, timeout=110, check=False)
+    refused(done, "unsigned", "--allow-unsigned")
+    assert done.stdout == ""
+    assert "UNSIGNED" in bench(bundle, "--budget-s", 1).stderr
+    bare = [*argv, str(onnx_file(tmp_path))]
+    assert subprocess.run(bare, capture_output=True, env=ENVIRON, timeout=110, check=False).returncode == 0
 
 
 def test_a_bare_onnx_file_is_raced_on_every_runtime_that_reads_it_beside_the_baselines(tmp_path: Path) -> None:
@@ -158,7 +170,7 @@ def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     bundle = mixed_bundle(tmp_path / "b.mindie", {"hangs": {"hang_at": "load"}})
-    argv = [sys.executable, "-m", "agent", "bench", str(bundle)]
+    argv = [sys.executable, "-m", "agent", "bench", str(bundle), "--allow-unsigned"]
     with subprocess.Popen(argv, env={**ENVIRON, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 30
         while not list(scratch.glob("mindie-bench-*/work/trial-1.result.json")):
@@ -178,7 +190,7 @@ def test_it_leaves_no_scratch_folder_behind(tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     bundle = mixed_bundle(tmp_path / "b.mindie", {"v": {}})
-    argv = [sys.executable, "-m", "agent", "bench", str(bundle), "--budget-s", "1"]
+    argv = [sys.executable, "-m", "agent", "bench", str(bundle), "--allow-unsigned", "--budget-s", "1"]
     subprocess.run(argv, env={**ENVIRON, "TMPDIR": str(scratch)}, capture_output=True, timeout=60, check=True)
     assert list(scratch.iterdir()) == []
     shutil.rmtree(scratch)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OBJECTIVES = ("latency", "throughput", "memory")
 EXAMPLES = """examples:
-  mindie bench digits-1.0.0.mindie              race what is in the bundle
+  mindie bench digits-1.0.0.mindie --allow-unsigned   race what is in the bundle
   mindie bench model.onnx --budget-s 60         race the runtimes on one file
   mindie bench model.onnx --cpus 0 --json       on one CPU, for a program
   mindie bench model.onnx --fixed-shape input=1,3,224,224
@@ -44,7 +44,7 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--fixed-shape", action="append", default=[], type=_shape, metavar="NAME=1,3,224,224",
                         help="shape of an input that a bare file leaves open; may be repeated")  # fmt: skip
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write one self-contained page")
-    parser.add_argument("--allow-unsigned", action="store_true", help="nobody has to vouch for the bundle")
+    parser.add_argument("--allow-unsigned", action="store_true", help="take a bundle that nobody has signed")
     parser.set_defaults(run=run)
 
 
@@ -97,6 +97,9 @@ def _tools(scratch: Path, observe: Callable[[RaceView], None] | None) -> Selecti
 
 
 def _folder(args: argparse.Namespace, scratch: Path) -> BundleFolder:
+    from agent.cli.terminal import warn_unsigned
+    from agent.composition import admit_bundle
+    from agent.config import load_config
     from agent.errors import BackendError
     from agent.inference.bundle_folder import lay_out
     from agent.selection.bare_model import RUNTIMES_OF_SUFFIX, lay_out_bare_model
@@ -107,6 +110,9 @@ def _folder(args: argparse.Namespace, scratch: Path) -> BundleFolder:
     if args.model.suffix.lower() in RUNTIMES_OF_SUFFIX:
         return lay_out_bare_model(args.model, scratch / "bundle", dict(args.fixed_shape))
     archive = open_bundle(args.model)
+    spec = archive.bundle.spec
+    if not admit_bundle(load_config(args, os.environ), archive.bundle, allow_unsigned=args.allow_unsigned):
+        warn_unsigned(f"{spec.name} {spec.version}")
     return lay_out(archive, scratch / "bundle")
 
 
