@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
@@ -64,4 +63,6 @@ def _built_in(path: str) -> Callable[..., Backend]:
 
 
 def _entry_points() -> dict[str, Callable[[], Callable[..., object]]]:
+    from importlib.metadata import entry_points  # a twentieth of a second that an import probe of a built-in one saves
+
     return {point.name: point.load for point in entry_points(group=ENTRY_POINT_GROUP)}

@@ -21,7 +21,7 @@ BARE_NOTE = "bare file"
 BATCH_SIZES = (4, 16)
 DEFAULT_BASELINE = "onnxruntime-default"
 TUNED_BASELINE = "onnxruntime-tuned"
-_WORDS_FOR_FALSE = {"arena": "no-arena", "xnnpack": "no-xnnpack", "pinning": "unpinned"}
+_WORDS_FOR_FALSE = {"arena": "no-arena", "prepacking": "no-prepacking", "xnnpack": "no-xnnpack", "pinning": "unpinned"}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ THREADS, SPINNING, ARENA, PREPACKING, CPUS, BATCH_WINDOW = (
     "threads", "spinning", "arena", "prepacking", "cpus", "batch window",
 )  # fmt: skip
 KNOBS_OF_RUNTIME: Mapping[str, frozenset[str]] = {
-    "onnxruntime": frozenset({THREADS, SPINNING, ARENA}),
+    "onnxruntime": frozenset({THREADS, SPINNING, ARENA, PREPACKING}),
     "openvino": frozenset({THREADS}),
     "tflite": frozenset({THREADS}),
     "stub": frozenset({THREADS, SPINNING}),

@@ -6,6 +6,7 @@
     execution       "sequential" | "parallel" branches; "inter_threads" for the latter
     optimization    "all" | "extended" | "basic" | "disabled" graph optimisation
     arena           whether freed CPU memory is kept for the next run
+    prepacking      whether weights are kept a second time, in the order that the kernels like
     provider        execution provider, by its full name
 
 Source: onnxruntime.SessionOptions; onnxruntime_session_options_config_keys.h for the configuration entries.
@@ -16,7 +17,6 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ PROVIDER_SETTINGS: dict[tuple[str, str], dict[str, str]] = {
 }
 _OPTIONS = {
     "threads": int, "spinning": bool, "execution": str, "inter_threads": int, "optimization": str, "arena": bool,
-    "provider": str, "pinning": bool,
+    "provider": str, "pinning": bool, "prepacking": bool,
 }  # fmt: skip
 _RIVALS = ("onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml", "onnxruntime-qnn", "onnxruntime-cann")
 
@@ -181,6 +181,8 @@ def _session_options(onnxruntime: Any, options: Options, provider: str) -> Any:
         settings.graph_optimization_level = _optimization(onnxruntime, str(options["optimization"]))
     if "arena" in options:
         settings.enable_cpu_mem_arena = options["arena"]
+    if options.get("prepacking") is False:
+        settings.add_session_config_entry("session.disable_prepacking", "1")
     if provider != CPU:
         settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return settings
@@ -240,6 +242,8 @@ def _overwritten() -> str | None:
 
 
 def _installed(distribution: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         version(distribution)
     except PackageNotFoundError:

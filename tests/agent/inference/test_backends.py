@@ -13,6 +13,7 @@ import pytest
 
 from agent.errors import BackendError, ProviderFellBack
 from agent.inference.backend import Backend
+from agent.inference.backends.onnxruntime import _session_options
 from agent.inference.bundle_folder import BundleFolder
 from agent.inference.registry import backend as backend_by_name
 from agent.inference.session import open_session
@@ -69,6 +70,18 @@ class TestOnnxRuntime(BackendSuite):
         session = open_session(cached, folder, folder.bundle.variants[0], {"threads": 1})
         np.testing.assert_array_equal(session.infer(x)["logits"], answers[0])
         assert kept.stat().st_size > 100
+
+    def test_without_prepacked_weights_and_arena_the_answers_are_the_same(
+        self, backend: Backend, folder: BundleFolder
+    ) -> None:
+        onnxruntime = pytest.importorskip("onnxruntime")
+        variant, x = folder.bundle.variants[0], {"x": np.ones((2, 8), np.float32)}
+        usual = open_session(backend, folder, variant, {"threads": 1}).infer(x)["logits"]
+        small = {"threads": 1, "prepacking": False, "arena": False}
+        np.testing.assert_allclose(open_session(backend, folder, variant, small).infer(x)["logits"], usual, rtol=1e-5)
+        settings = _session_options(onnxruntime, small, "CPUExecutionProvider")
+        assert settings.get_session_config_entry("session.disable_prepacking") == "1"
+        assert not settings.enable_cpu_mem_arena
 
     def test_a_model_with_files_beside_it_is_not_kept(self, folder: BundleFolder, tmp_path: Path) -> None:
         variant = folder.bundle.variants[0]
