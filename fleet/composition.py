@@ -45,6 +45,7 @@ from fleet.store.sql.unit_of_work import SqlStore
 
 _log = logging.getLogger(__name__)
 WATCH_S = 0.2
+DATABASE_FILE = "fleet.db"
 Connect = Callable[[Broker, Callable[[Incoming], None]], ServerLink]
 
 
@@ -74,7 +75,7 @@ class FleetServer:
         self._connect = connect
         self._link: ServerLink | None = None
         self._running = contextlib.ExitStack()
-        database = config.database_url or f"sqlite:///{config.data_dir / 'fleet.db'}"
+        database = config.database_url or f"sqlite:///{config.data_dir / DATABASE_FILE}"
         self._store = SqlStore(database)
         self._blobs = BlobStore(config.data_dir / "registry", secrets.token_bytes)
         self._wishes = Wishes(self._store, self)
@@ -121,6 +122,8 @@ class FleetServer:
         listener = bind(self._config.host, self._config.port)
         starting.callback(listener.close)
         self._access = Access(data_folder.operator_token(folder), self._enrolment.check)
+        if self._config.database_url is None:
+            data_folder.make_private(folder / DATABASE_FILE)
         starting.callback(self._store.close)
         self._store.open()
         self._blobs.open()

@@ -48,6 +48,18 @@ def held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def make_private(file: Path) -> None:
+    """An empty file that only its owner may read, before a library makes it otherwise; one that is there is closed.
+
+    SQLite gives its journals the mode of the database.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
 def operator_token(folder: Path, random_text: Callable[[int], str] = secrets.token_urlsafe) -> str:
     """The operator's token, made at the first start. Raises ConfigurationError when its file is damaged."""
     path = folder / TOKEN_FILE

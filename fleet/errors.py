@@ -15,6 +15,7 @@
     ├── ConfigurationError             a file, variable or flag of the server's configuration is wrong
     ├── StoreError                     the database
     │   ├── StoreUnavailable           locked, full or gone; nothing was changed
+    │   ├── RecordRefused              a value that the database cannot hold
     │   ├── SchemaNewer                written by a newer version
     │   └── DataFolderLocked           another server uses this data folder
     ├── InvalidRequest                 a field of a request is wrong
@@ -161,6 +162,14 @@ class StoreUnavailable(StoreError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the database did not take the change ({reason}); nothing was changed")
+        self.reason = reason
+
+
+class RecordRefused(StoreError):
+    """A value no database takes (a number beyond 64 bits, a NUL in a text); trying again does not help."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the database cannot hold the value ({reason}); nothing was changed")
         self.reason = reason
 
 

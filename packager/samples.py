@@ -45,7 +45,7 @@ def load_samples(path: Path, signature: Signature) -> Samples:
         with loaded as archive:
             arrays = {name: _read(path, archive, name) for name in archive.files}
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        raise SamplesRefused(path, f"is not a readable .npz file ({_first_line(error)})") from error
+        raise SamplesRefused(path, f"is not a readable .npz file ({_why(error)})") from error
     labels = arrays.pop(LABELS, None) if signature.input(LABELS) is None else None
     rows = _rows(path, arrays, signature)
     kept = [index for index, row in enumerate(rows) if _is_finite(row)]
@@ -144,6 +144,12 @@ def _is_finite(row: Sample) -> bool:
 
 def _shape(spec: TensorSpec, start: int = 0) -> str:
     return "[" + ", ".join(str(dim) for dim in spec.shape[start:]) + "]"
+
+
+def _why(error: Exception) -> str:
+    """NumPy takes every file without a mark of its own for a pickle and advises to trust it."""
+    text = _first_line(error)
+    return "it is no zip archive" if "pickle" in text.lower() else text
 
 
 def _first_line(error: Exception) -> str:

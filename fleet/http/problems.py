@@ -21,6 +21,7 @@ _STATUS: dict[type[errors.FleetError], int] = {
     errors.AlreadyThere: 409,
     errors.EnrolmentRefused: 403,
     errors.StoreUnavailable: 503,
+    errors.RecordRefused: 400,
     errors.BrokerError: 503,
 }
 

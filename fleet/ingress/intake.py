@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from edge_contracts.errors import ContractError
 from fleet.broker.link import Incoming
-from fleet.errors import StoreError
+from fleet.errors import RecordRefused, StoreError
 from fleet.ingress.decoding import decode
 from fleet.services.clock import NowMs
 from fleet.services.inventory import Effects, Received
@@ -120,16 +120,16 @@ class Intake:
             try:
                 self._apply(batch)
                 break
+            except (RecordRefused, ValueError, TypeError, LookupError) as error:
+                # A message that decodes and that no database takes (a huge number, a NUL): find it, drop it, go on.
+                self._one_by_one(batch, error)
+                break
             except StoreError as error:
                 if not self._failing:
                     _log.warning("devices' messages wait with the broker: %s", error)
                 self._failing = True
                 if self._stopping.wait(RETRY_S):
                     return False
-            except (ValueError, OverflowError, TypeError, LookupError) as error:
-                # A message that decodes and that no database takes (a huge number, a NUL): find it, drop it, go on.
-                self._one_by_one(batch, error)
-                break
         return True
 
     def _one_by_one(self, batch: Sequence[Received], error: Exception) -> None:

@@ -225,7 +225,7 @@ def _checked(key: str, value: str) -> str:
 def _media_type(data: bytes) -> str:
     try:
         return msgspec.json.decode(data, type=_JsonKind).media_type
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "application/octet-stream"
 
 

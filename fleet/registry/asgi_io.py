@@ -61,6 +61,8 @@ class Request:
         parts: list[bytes] = []
         while True:
             message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise RegistryError("MANIFEST_INVALID", "the client went away")
             parts.append(message.get("body", b""))
             if sum(map(len, parts)) > max_bytes:
                 raise RegistryError("SIZE_INVALID", f"more than {max_bytes} bytes")

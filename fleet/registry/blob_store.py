@@ -26,6 +26,7 @@ class BlobStore:
 
     def open(self) -> None:
         """Uploads of an earlier run are dropped: their clients have gone."""
+        self._blobs.parents[1].mkdir(mode=0o700, parents=True, exist_ok=True)  # whatever the umask: nobody swaps a tag
         for folder in (self._blobs, self._uploads, self._tags):
             folder.mkdir(parents=True, exist_ok=True)
         for leftover in self._uploads.iterdir():

@@ -80,7 +80,7 @@ class AccountKeeper:
                 covered = self._wanted
             try:
                 self.load()
-            except (BrokerError, StoreError) as error:
+            except (BrokerError, StoreError, OSError) as error:
                 _log.warning("device accounts: %s", error)
                 continue  # tried again after the next gathering
             with self._condition:

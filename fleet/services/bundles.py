@@ -6,7 +6,7 @@ from typing import Protocol
 
 from edge_contracts import names
 from edge_contracts.bundle import Bundle, parse_bundle
-from edge_contracts.errors import ContractError, MalformedBundle
+from edge_contracts.errors import ContractError
 from fleet.domain.catalogue import RegisteredBundle
 from fleet.errors import AlreadyThere, InvalidRequest, NotFound, UnsignedBundle
 from fleet.services.clock import NowMs
@@ -89,7 +89,5 @@ class Bundles:
             return parse_bundle(self._blobs.read_small(digest), self._blobs.read_small)
         except NotFound as error:
             raise InvalidRequest("digest", f"{error.name} is not in the registry: push it first") from error
-        except MalformedBundle as error:
-            raise InvalidRequest("digest", str(error)) from error
         except ContractError as error:
             raise InvalidRequest("digest", str(error)) from error

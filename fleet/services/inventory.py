@@ -18,6 +18,7 @@ from fleet.store.unit_of_work import Store, UnitOfWork
 
 Message = Birth | Status | Reported | Telemetry | Event
 MINUTE_MS = 60_000
+REPEATED_WITHIN_MS = 15 * MINUTE_MS
 _MAX_TEXT = 2000
 
 
@@ -151,8 +152,8 @@ class _Intake:
         telemetry = item.message
         assert isinstance(telemetry, Telemetry)
         device = self._sign_of_life(device, item)
-        if telemetry.to_ms <= device.vitals.to_ms:
-            return device  # the same again
+        if 0 <= device.vitals.to_ms - telemetry.to_ms < REPEATED_WITHIN_MS:
+            return device  # the same again; further back, the device's clock was set back
         for model, latency in telemetry.models.items():
             for stage, data in latency.stages.items():
                 minute_ms = item.at_ms - item.at_ms % MINUTE_MS

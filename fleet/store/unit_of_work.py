@@ -9,7 +9,8 @@ Contract: a write block sees and holds the only write transaction (SQLite, memor
 ``lock=True`` (PostgreSQL); leaving it without ``commit()`` rolls everything back, and what was committed survives a
 kill. A read block sees one consistent state. Blocks of one thread do not nest; a store may be used from any thread.
 
-Records are frozen Structs; a repository returns equal ones, never the same row twice. Raises StoreUnavailable.
+Records are frozen Structs; a repository returns equal ones, never the same row twice. Raises StoreUnavailable, and
+RecordRefused for a value that the database cannot hold (memory holds any).
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def test_samples_that_do_not_fit_are_refused_by_name(tmp_path: Path, fault: str)
 def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "samples.npz"
     path.write_bytes(b"<html>404</html>")
-    with pytest.raises(SamplesRefused, match=r"is not a readable \.npz file"):
+    with pytest.raises(SamplesRefused, match=r"is not a readable \.npz file \(it is no zip archive\)"):
         load_samples(path, SIGNATURE)
     np.save(tmp_path / "one.npy", images())
     with pytest.raises(SamplesRefused, match="is one array"):

@@ -36,6 +36,7 @@ TARGET = Target(
     rollout="r1", device="cam-1", deployment="r1-1", wave=0, first_wave=0, state=DeploymentState.TRIAL, reason="x",
     previous=BundleRef(version="0.9.0", digest="sha256:0"), asked_ms=3,
 )  # fmt: skip
+HUGE_NUMBER = DeviceEvent(device="cam-1", id="e1", at_ms=2**70, kind="k", text="t")
 SKETCH = LatencySketch()
 SKETCH.add(1500.0, 3)
 RECORDS = {

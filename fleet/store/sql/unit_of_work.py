@@ -13,7 +13,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from fleet.errors import StoreUnavailable
+from fleet.errors import RecordRefused, StoreUnavailable
 from fleet.store.records import KINDS
 from fleet.store.sql.migrations import migrate
 from fleet.store.sql.repositories import SqlRepository
@@ -64,7 +64,9 @@ class SqlStore:
             with self._engine.connect().execution_options(**self._options(writes)) as connection:
                 yield connection  # closing rolls back what was not committed
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
-            raise StoreUnavailable(str(getattr(error, "orig", None) or error).splitlines()[0]) from error
+            raise StoreUnavailable(_first_line(error)) from error
+        except (exc.DataError, OverflowError) as error:  # PostgreSQL says the one, SQLite's driver the other
+            raise RecordRefused(_first_line(error)) from error
 
     def _options(self, writes: bool) -> dict[str, Any]:
         """A reader sees one state: SQLite's transactions do by themselves, PostgreSQL's must be told."""
@@ -89,6 +91,10 @@ class _SqlWork:
         if not self._writes:
             raise RuntimeError("a read block has nothing to commit")
         self._connection.commit()
+
+
+def _first_line(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).splitlines()[0]
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

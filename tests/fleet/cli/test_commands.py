@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from fleet.cli.connection import DEFAULT_SERVER, server_url, token
 from fleet.cli.output import print_table, red
 from fleet.config import load_config
 from fleet.errors import ConfigurationError, DataFolderLocked
+from fleet.registry.blob_store import BlobStore
+from fleet.store.sql.unit_of_work import SqlStore
 from tests.simulators.bundle_factory import stub_bundle
 
 
@@ -102,6 +105,24 @@ def test_the_operators_token_is_made_once_and_only_its_owner_reads_it(tmp_path: 
     (tmp_path / "operator.token").write_text("")
     with pytest.raises(ConfigurationError, match="remove it and a new one is made"):
         data_folder.operator_token(tmp_path)
+
+
+def test_a_folder_that_others_may_enter_keeps_its_secrets_whatever_the_umask(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        data_folder.operator_token(folder)
+        data_folder.announce(folder, data_folder.RunningServer(url="http://x", mqtt_port=1, pid=1))
+        (folder / "fleet.db").touch(mode=0o666)
+        data_folder.make_private(folder / "fleet.db")
+        BlobStore(folder / "registry", secrets.token_bytes).open()
+        SqlStore(f"sqlite:///{folder / 'fleet.db'}").open()
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in folder.iterdir()}
+    assert {name for name, mode in modes.items() if mode not in ("0o600", "0o700")} == set()
+    assert {"operator.token", "fleet.db", "registry", "server.json"} <= set(modes)
 
 
 def test_a_data_folder_has_one_holder_at_a_time(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from edge_contracts import messages, topics
 from edge_contracts.errors import ContractError
 from edge_contracts.messages import Event, Status
 from fleet.broker.link import Incoming
-from fleet.errors import StoreUnavailable
+from fleet.errors import RecordRefused, StoreUnavailable
 from fleet.ingress.decoding import decode
 from fleet.ingress.intake import Intake
 from fleet.services.inventory import Effects, Received
@@ -34,7 +34,7 @@ class Sink:
         if self.failures:
             raise self.failures.pop(0)
         if any(self.poison(item) for item in batch):
-            raise OverflowError("int too large")
+            raise RecordRefused("int too large")
         self.acks_before_commit = max(self.acks_before_commit, self.acks - len(self.stored))
         self.stored += batch
         self.batches.append(len(batch))

@@ -58,6 +58,17 @@ def test_telemetry_of_several_messages_is_merged_exactly_and_the_same_message_co
     assert model.p90_ms == pytest.approx(3.0, rel=0.03)
 
 
+def test_a_device_whose_clock_is_set_back_is_heard_again(fleet: FleetInMemory) -> None:
+    fleet.rollout("1.0.0")
+    fleet.settle()
+    cam, year_ms = fleet.devices["cam"], 365 * 86_400_000
+    cam.telemetry("digits", [1.0] * 5, to_ms=10 * year_ms)
+    cam.telemetry("digits", [1.0] * 5, to_ms=9 * year_ms)
+    fleet.settle()
+    (model,) = device_view(fleet.reading.devices()[0]).models
+    assert model.requests == 10
+
+
 def test_latency_of_an_earlier_bundle_is_not_shown_for_the_present_one(fleet: FleetInMemory) -> None:
     fleet.bundle("digits", "2.0.0")
     fleet.rollout("1.0.0")

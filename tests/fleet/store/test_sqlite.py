@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import SchemaNewer, StoreUnavailable
+from fleet.errors import RecordRefused, SchemaNewer, StoreUnavailable
 from fleet.store.sql import unit_of_work
 from fleet.store.sql.unit_of_work import SqlStore
-from tests.suites.store_suite import DEVICE, StoreSuite, save
+from tests.suites.store_suite import DEVICE, HUGE_NUMBER, StoreSuite, save
 
 
 class TestSqliteStore(StoreSuite):
@@ -34,6 +34,13 @@ def test_a_database_of_a_newer_program_is_refused_with_the_way_out(tmp_path: Pat
         connection.execute("insert into schema_version values (99)")
     with pytest.raises(SchemaNewer, match="has schema 99, this version knows up to 1: update mindedge"):
         opened(tmp_path / "fleet.db")
+
+
+def test_a_number_that_the_database_cannot_hold_is_said_and_the_store_goes_on(tmp_path: Path) -> None:
+    store = opened(tmp_path / "fleet.db")
+    with pytest.raises(RecordRefused):
+        save(store, "events", HUGE_NUMBER)
+    save(store, "devices", DEVICE)
 
 
 def test_opening_again_keeps_what_was_stored(tmp_path: Path) -> None:
