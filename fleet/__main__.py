@@ -8,7 +8,8 @@ import sys
 from fleet.cli.arguments import parser
 
 DEBUG_VARIABLE = "MINDEDGE_DEBUG"
-PIP_LINE = "pip install 'mindedge[fleet]'"
+EXTRA_OF = {"psycopg": "postgresql"}
+"""Packages that another extra than ``fleet`` brings."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -20,7 +21,8 @@ def main(argv: list[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package in ("fleet", "edge_contracts", ""):
             raise
-        print(f"mindfleet {args.command} needs {package}, which is not installed: {PIP_LINE}", file=sys.stderr)
+        line = f"pip install 'mindedge[{EXTRA_OF.get(package, 'fleet')}]'"
+        print(f"mindfleet {args.command} needs {package}, which is not installed: {line}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away; the interpreter must not complain at its end

@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns 0 done, 1 failed, 2 used wrongly or an extra missing; never raises but SystemExit."""
     from edge_contracts.errors import ContractError
     from packager.cli.arguments import parser
-    from packager.errors import PackagerError
+    from packager.errors import PackagerError, RecipeRefused
 
     args = parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
     except ModuleNotFoundError as error:
         return _missing_extra(error)
+    except RecipeRefused as error:
+        return _say(str(error), EXIT_USAGE)
     except (PackagerError, ContractError, OSError) as error:
         return _say(_os_text(error) if isinstance(error, OSError) else str(error), EXIT_FAILED)
     except Exception as error:  # noqa: BLE001 - the last resort: a bug shows as one line, its traceback on request

@@ -26,7 +26,11 @@ def register(subparsers: argparse._SubParsersAction[Any], common: argparse.Argum
     command.add_argument("--port", help="HTTP port (default 8080; 0: a free one)")
     command.add_argument("--mqtt-port", help="MQTT port (default 1883; 0: a free one)")
     command.add_argument("--broker", choices=("embedded", "mosquitto"), help="default: embedded (nats-server)")
-    command.add_argument("--database", metavar="URL", help="default: SQLite in the data folder")
+    command.add_argument(
+        "--database",
+        metavar="URL",
+        help="default: SQLite in the data folder; a password belongs in ~/.pgpass or PGPASSFILE",
+    )
     command.add_argument("--verbose", action="store_true", help="tell more on stderr")
     command.set_defaults(run=run)
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from fleet.errors import RecordRefused, StoreUnavailable
+from fleet.errors import ConfigurationError, RecordRefused, StoreUnavailable
 from fleet.store.records import KINDS
 from fleet.store.sql.migrations import migrate
 from fleet.store.sql.repositories import SqlRepository
@@ -33,7 +33,13 @@ class SqlStore:
         self._engine: sa.Engine | None = None
 
     def open(self) -> None:
-        engine = sa.create_engine(self._url)
+        """Raises StoreUnavailable, SchemaNewer; ConfigurationError for a URL that names no database; ImportError."""
+        try:
+            engine = sa.create_engine(self._url)
+        except exc.ArgumentError as error:  # its text may hold the URL, and that a password
+            raise ConfigurationError(
+                "--database", "is no database: sqlite:////FILE or postgresql+psycopg://..."
+            ) from error
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,27 @@ def test_help_has_an_example(group: list[str], capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main([*group, "--help"])
     assert "example" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("url", ["fleet.db", "foo://user:secret@host/x"])
+def test_a_database_that_is_none_is_used_wrongly_and_its_password_is_not_repeated(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["serve", "--data", str(tmp_path), "--port", "0", "--mqtt-port", "0", "--database", url]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "--database: is no database" in said
+    assert "secret" not in said
+
+
+def test_a_missing_driver_names_the_extra_that_brings_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    command = ["serve", "--data", str(tmp_path), "--port", "0", "--mqtt-port", "0"]
+    assert main([*command, "--database", "postgresql+psycopg://host/x"]) == 2
+    assert "pip install 'mindedge[postgresql]'" in capsys.readouterr().err
 
 
 def test_tables_line_up_with_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:

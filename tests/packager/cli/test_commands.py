@@ -45,6 +45,26 @@ def test_a_bad_model_is_one_line_and_status_1(name: str, tmp_path: Path, capfd: 
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--name", "Digits"),
+        ("--version", "1"),
+        ("-o", "/nonexistent/x.mindie"),
+        ("--max-drop", "2"),
+        ("--include-runtimes", "tpu"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_one_line_that_names_it_and_status_2(
+    option: str, value: str, tmp_path: Path, capfd: Any
+) -> None:
+    given = {"--name": "x", "--version": "1.0.0", "-o": str(tmp_path / "x.mindie"), option: value}
+    assert main(["build", str(tmp_path / "model.onnx"), *(word for pair in given.items() for word in pair)]) == 2
+    said = capfd.readouterr().err.strip().splitlines()
+    assert len(said) == 1
+    assert said[0].startswith(f"mindpack: {option}: ")
+
+
 def test_verify_refuses_what_nobody_signed_unless_told(tmp_path: Path, capfd: Any) -> None:
     bundle = stub_bundle(tmp_path / "b.mindie")
     assert main(["verify", str(bundle)]) == 1
