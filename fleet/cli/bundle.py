@@ -6,19 +6,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fleet.cli.command import add_command
+
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
-    group = subparsers.add_parser(
-        "bundle", help="bundles that can be rolled out",
-        epilog="example:\n  mindfleet bundle push digits-1.0.0.mindie --allow-unsigned",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    push_example = "bundle push digits-1.0.0.mindie --allow-unsigned"
+    group = add_command(subparsers, "bundle", "bundles that can be rolled out", push_example)
     verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
-    push = verbs.add_parser("push", parents=parents, help="upload a bundle (only what is not there yet)")
+    push = add_command(verbs, "push", "upload a bundle (only what is not there yet)", push_example, parents)
     push.add_argument("bundle", metavar="BUNDLE", help="a NAME-VERSION.mindie file")
     push.add_argument("--allow-unsigned", action="store_true", help="take a bundle without a signature")
     push.set_defaults(run=run_push)
-    listing = verbs.add_parser("list", parents=parents, help="registered bundles")
+    listing = add_command(verbs, "list", "registered bundles", "bundle list --json", parents)
     listing.set_defaults(run=run_list)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from fleet.cli.command import add_command
+
 if TYPE_CHECKING:
     from fleet.http.api_types import DeviceView, ModelView
 
@@ -12,14 +14,11 @@ MAX_REASON = 70
 
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
-    group = subparsers.add_parser(
-        "device", help="devices: what they are and what they serve", epilog="example:\n  mindfleet device list",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    group = add_command(subparsers, "device", "devices: what they are and what they serve", "device list")
     verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
-    listing = verbs.add_parser("list", parents=parents, help="all devices")
+    listing = add_command(verbs, "list", "all devices", "device list --data ./fleet", parents)
     listing.set_defaults(run=run_list)
-    show = verbs.add_parser("show", parents=parents, help="one device: choice, evidence, events")
+    show = add_command(verbs, "show", "one device: choice, evidence, events", "device show cam-1 --json", parents)
     show.add_argument("device")
     show.set_defaults(run=run_show)
 

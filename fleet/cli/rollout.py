@@ -5,31 +5,28 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from fleet.cli.command import add_command
+
 VERBS = {
     "start": "begin a draft", "pause": "ask no further devices", "resume": "go on, accepting the failures so far",
     "abort": "end it; devices in the middle go back", "rollback": "send all devices back to what they had",
 }  # fmt: skip
-EPILOG = """examples:
-  mindfleet rollout create --bundle digits --version 1.0.0 --wave 1 --wave 100% --allow-unsigned --start
-  mindfleet rollout status --watch r1f0a9c2b3
-  mindfleet rollout pause r1f0a9c2b3
-"""
+CREATE_EXAMPLE = "rollout create --bundle digits --version 1.0.0 --wave 1 --wave 100% --allow-unsigned --start"
+STATUS_EXAMPLE = "rollout status --watch r1f0a9c2b3"
 
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
-    group = subparsers.add_parser(
-        "rollout", help="bring a bundle to many devices, in waves", epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    group_examples = f"{CREATE_EXAMPLE}\n{STATUS_EXAMPLE}\nrollout pause r1f0a9c2b3"
+    group = add_command(subparsers, "rollout", "bring a bundle to many devices, in waves", group_examples)
     verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
-    _register_create(verbs.add_parser("create", parents=parents, help="make a rollout (a draft unless --start)"))
-    verbs.add_parser("list", parents=parents, help="all rollouts, newest first").set_defaults(run=run_list)
-    status = verbs.add_parser("status", parents=parents, help="waves, counts, devices, why it stopped")
+    _register_create(add_command(verbs, "create", "make a rollout (a draft unless --start)", CREATE_EXAMPLE, parents))
+    add_command(verbs, "list", "all rollouts, newest first", "rollout list", parents).set_defaults(run=run_list)
+    status = add_command(verbs, "status", "waves, counts, devices, why it stopped", STATUS_EXAMPLE, parents)
     status.add_argument("rollout", metavar="ID")
     status.add_argument("--watch", action="store_true", help="print changes until it ends or stops")
     status.set_defaults(run=run_status)
     for verb, text in VERBS.items():
-        command = verbs.add_parser(verb, parents=parents, help=text)
+        command = add_command(verbs, verb, text, f"rollout {verb} r1f0a9c2b3", parents)
         command.add_argument("rollout", metavar="ID")
         command.set_defaults(run=run_verb)
 

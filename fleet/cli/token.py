@@ -6,15 +6,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fleet.cli.command import add_command
+
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
-    group = subparsers.add_parser(
-        "token", help="tokens with which devices join",
-        epilog="example:\n  mindfleet token create --uses 3 --expires-s 3600 --out token.txt",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    create_example = "token create --uses 3 --expires-s 3600 --out token.txt"
+    group = add_command(subparsers, "token", "tokens with which devices join", create_example)
     verbs = group.add_subparsers(dest="verb", metavar="VERB", required=True)
-    create = verbs.add_parser("create", parents=parents, help="make a token; it is shown once")
+    create = add_command(verbs, "create", "make a token; it is shown once", create_example, parents)
     create.add_argument("--uses", type=int, default=1, metavar="N", help="devices it lets in (default 1)")
     create.add_argument("--expires-s", type=float, default=86400.0, metavar="S", help="default one day")
     create.add_argument("--site", default="default", metavar="S", help="site of the devices (default: default)")
@@ -22,9 +21,9 @@ def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse
     create.add_argument("--device-server", metavar="URL", help="the server's address as devices see it")
     create.add_argument("--out", metavar="FILE", help="write it to a file (0600) instead of stdout")
     create.set_defaults(run=run_create)
-    listing = verbs.add_parser("list", parents=parents, help="tokens that exist (without their secrets)")
+    listing = add_command(verbs, "list", "tokens that exist (without their secrets)", "token list", parents)
     listing.set_defaults(run=run_list)
-    delete = verbs.add_parser("delete", parents=parents, help="withdraw a token")
+    delete = add_command(verbs, "delete", "withdraw a token", "token delete t2e1646d220", parents)
     delete.add_argument("token", metavar="ID")
     delete.set_defaults(run=run_delete)
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import secrets
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from edge_contracts.archive import open_bundle
 from fleet import data_folder
 from fleet.__main__ import main
+from fleet.cli.arguments import parser
 from fleet.cli.connection import DEFAULT_SERVER, server_url, token
 from fleet.cli.output import print_table, red
 from fleet.config import load_config
@@ -161,22 +165,25 @@ def test_used_wrongly_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [[], ["serve"], ["device", "list"], ["token", "create"], ["bundle", "push"], ["rollout", "create"], ["tui"]],
-)
-def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main([*command, "--help"])
-    assert done.value.code == 0
-    assert "usage: mindfleet" in capsys.readouterr().out
+def commands_below(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from commands_below(below)
 
 
-@pytest.mark.parametrize("group", [[], ["serve"], ["device"], ["token"], ["bundle"], ["rollout"], ["tui"]])
-def test_help_has_an_example(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([*group, "--help"])
-    assert "example" in capsys.readouterr().out
+@pytest.mark.parametrize("command", list(commands_below(parser())), ids=lambda command: command.prog)
+def test_every_command_has_help_with_an_example_that_can_be_typed(command: argparse.ArgumentParser) -> None:
+    help_text = command.format_help()
+    assert help_text.startswith(f"usage: {command.prog}")
+    examples = [
+        line.strip().removeprefix("mindfleet ") for line in help_text.splitlines() if line[:12] == "  mindfleet "
+    ]
+    assert examples, "no example"
+    for example in examples:
+        parser().parse_args(re.split(r"\s{2,}", example)[0].split())
+        assert example.startswith(command.prog.removeprefix("mindfleet").strip())
 
 
 @pytest.mark.parametrize("url", ["fleet.db", "foo://user:secret@host/x"])
