@@ -1,48 +1,50 @@
-"""Requests per second and latency of the data plane, against the same model in a Starlette app, in one interleaved run.
+"""Requests per second and latency of the data plane beside other servers of the same model, in one interleaved run.
 
-    python -m benchmarks.serving [--rounds 5] [--seconds 2] [--json OUT.json]
+    python -m benchmarks.serving [--rounds 5] [--seconds 2] [--install-peers] [--json OUT.json] [--svg OUT.svg]
 
-Needs onnx, onnxruntime, uvicorn, starlette, uvloop, httptools. Server (and engine) are bound to one CPU, the client to
-another; ONNX Runtime has one thread in both. Two models: ``tiny`` (8 numbers in, JSON) and ``image`` (3x224x224 floats
-in binary). CPU time per request is what a busy neighbour falsifies least. The best round of each counts.
+Needs the agent, onnx and onnxruntime. Starlette, MLServer and LitServe run in environments of their own below the
+benchmarks' cache folder, which --install-peers makes; those that are not there are left out.
+Every server, with all
+its processes, is bound to one CPU, the client to another; ONNX Runtime has one thread everywhere. Two models: ``tiny``
+(8 numbers in, JSON) and ``image`` (3x224x224 floats in binary, which MLServer and LitServe do not take).
+"in-process" is the runtime called without any server. CPU time per request is what a busy neighbour falsifies least.
+The best round of each counts.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+import psutil
 
-from agent.inference.bundle_folder import BundleFolder, lay_out
+from agent.inference.bundle_folder import BundleFolder
 from agent.serving.control import ServedModel
 from agent.serving.process import Bind, ServerProcess
-from edge_contracts.archive import open_bundle
-from edge_contracts.bundle import VariantSpec
-from edge_contracts.golden import Golden
-from edge_contracts.inference_wire import Tensor, encode_request
-from edge_contracts.tensor_signature import Signature, TensorBinding, TensorSpec
-from tests.simulators.bundle_factory import VariantFiles, onnx_bundle, write_variants
+from benchmarks.bar_chart import bar_chart
+from benchmarks.machine import described
+from benchmarks.models.cache_folder import cache_folder
+from benchmarks.peers import servers
+from benchmarks.serving_bars import serving_bars
+from benchmarks.serving_models import bundles, write_requests
 
 HERE = Path(__file__).parent
 SERVER_CPU, CLIENT_CPU = 0, 1
-IMAGE_SHAPE = [1, 3, 224, 224]
+CLIENTS = (1, 8)
+FLOOR = "in-process"
 
 
 @dataclass
 class Result:
-    """The best round of one server, model and number of clients."""
+    """The best round of one server, model and number of clients. ``rss_mb``: all its processes."""
 
     model: str
     clients: int
@@ -51,166 +53,187 @@ class Result:
     p50_us: float
     p99_us: float
     cpu_us: float
+    rss_mb: float
 
 
-def image_bundle(folder: Path) -> BundleFolder:
-    """A small convolution, so that what the server adds can be seen."""
-    from onnx import TensorProto, helper, numpy_helper
+@dataclass(frozen=True)
+class Lane:
+    """One server of one model. ``pids``: of its processes now; none for the call in-process."""
 
-    rng = np.random.default_rng(0)
-    first = rng.standard_normal((16, 3, 3, 3)).astype(np.float32)
-    last = rng.standard_normal((1000, 16)).astype(np.float32)
-    nodes = [
-        helper.make_node("Conv", ["x", "first"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["r"]), helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "last"], ["logits"], transB=1),
-    ]  # fmt: skip
-    shape: list[int | str] = ["batch", *IMAGE_SHAPE[1:]]
-    graph = helper.make_graph(
-        nodes, "image", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1000])],
-        [numpy_helper.from_array(first, "first"), numpy_helper.from_array(last, "last")],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    output: list[int | str] = ["batch", 1000]
-    spec = VariantSpec(
-        name="onnx", runtime="onnxruntime", target="cpu", precision="fp32", entry="m.onnx",
-        inputs=[TensorBinding(name="x", source_name="x", dtype="FP32", shape=shape)],
-        outputs=[TensorBinding(name="logits", source_name="logits", dtype="FP32", shape=output)],
-    )  # fmt: skip
-    signature = Signature(
-        inputs=[TensorSpec(name="x", dtype="FP32", shape=shape)],
-        outputs=[TensorSpec(name="logits", dtype="FP32", shape=output)],
-    )
-    golden = Golden([image_tensor()], [Tensor("logits", "FP32", (1, 1000), bytes(4000))])
-    archive = write_variants(
-        folder / "image.mindie", signature=signature, goldens=[golden], name="image",
-        variants=[VariantFiles(spec, {"m.onnx": model.SerializeToString()})],
-    )  # fmt: skip
-    return lay_out(open_bundle(archive), folder / "image")
+    server: str
+    model: str
+    port: int
+    request: Path
+    pids: Callable[[], list[int]]
+    file: Path
 
 
-def image_tensor() -> Tensor:
-    return Tensor("x", "FP32", tuple(IMAGE_SHAPE), bytes(4 * 3 * 224 * 224))
-
-
-def request_bytes(model: str, body: bytes, header_length: int | None) -> bytes:
-    binary = "" if header_length is None else f"Inference-Header-Content-Length: {header_length}\r\n"
-    head = f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{binary}\r\n"
-    return head.encode() + body
-
-
-def write_requests(folder: Path) -> dict[str, Path]:
-    entry = {"name": "x", "shape": [1, 8], "datatype": "FP32", "data": [0.5, 0.25, 0.125, 1.0, 2.0, 3.0, 4.0, 5.0]}
-    bodies = {"tiny": (json.dumps({"inputs": [entry]}).encode(), None), "image": encode_request([image_tensor()])}
-    for name, (body, length) in bodies.items():
-        (folder / f"{name}.request").write_bytes(request_bytes(name, body, length))
-    return {name: folder / f"{name}.request" for name in bodies}
-
-
-def cpu_us(pids: list[int]) -> float:
+def cpu_us(pids: Sequence[int]) -> float:
     """CPU time of all threads of these processes."""
     tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e3
 
 
-def one_load(port: int, clients: int, seconds: float, request: Path) -> dict[str, Any]:
-    command = [
-        sys.executable,
-        HERE / "serving_load.py",
-        str(port),
-        str(clients),
-        str(seconds),
-        str(CLIENT_CPU),
-        request,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+def rss_mb(pids: Sequence[int]) -> float:
+    return sum(psutil.Process(pid).memory_info().rss for pid in pids) / 2**20
 
 
-def start_starlette(model: Path, port: int) -> subprocess.Popen[bytes]:
-    command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", "uvicorn", "--port", str(port), "--log-level",
-               "error", "--no-access-log", "serving_starlette:app"]  # fmt: skip
-    process = subprocess.Popen(command, cwd=HERE, env={**os.environ, "MODEL": str(model)})
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=1)
-        except urllib.error.HTTPError:
-            return process
-        except OSError:
-            if process.poll() is not None:
-                break
-            time.sleep(0.1)
-    sys.exit("the Starlette app did not start: pip install starlette uvicorn")
+def family(pid: int) -> list[int]:
+    """A process and all below it."""
+    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
 
 
-def free_port() -> int:
-    import socket
+def one_round(lane: Lane, clients: int, seconds: float) -> Result:
+    """Raises subprocess.CalledProcessError when an answer is not 200."""
+    pids = lane.pids()
+    before = cpu_us(pids)
+    if lane.server == FLOOR:
+        command = [sys.executable, HERE / "serving_floor.py", lane.file, str(seconds), str(SERVER_CPU)]
+    else:
+        command = [sys.executable, HERE / "serving_load.py", str(lane.port), str(clients), str(seconds),
+                   str(CLIENT_CPU), lane.request]  # fmt: skip
+    load = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    spent_us = cpu_us(pids) - before
+    return Result(lane.model, clients, lane.server, load["requests_per_s"], load["p50_us"], load["p99_us"],
+                  spent_us / load["requests"], rss_mb(pids))  # fmt: skip
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
-
-def measure(
-    servers: dict[tuple[str, str], tuple[int, Callable[[], list[int]]]], requests: dict[str, Path], rounds: int,
-    seconds: float,
-) -> list[Result]:  # fmt: skip
+def measure(lanes: Sequence[Lane], rounds: int, seconds: float) -> list[Result]:
     best: dict[tuple[str, int, str], Result] = {}
-    for _ in range(rounds):
-        for (server, model), (port, pids) in servers.items():
-            for clients in (1, 8):
-                before = cpu_us(pids())
-                load = one_load(port, clients, seconds, requests[model])
-                result = Result(model, clients, server, load["requests_per_s"], load["p50_us"], load["p99_us"],
-                                (cpu_us(pids()) - before) / load["requests"])  # fmt: skip
-                key = (model, clients, server)
+    for number in range(rounds):
+        for lane in [*lanes[number % len(lanes) :], *lanes[: number % len(lanes)]]:
+            for clients in CLIENTS if lane.server != FLOOR else (1,):
+                result = one_round(lane, clients, seconds)
+                key = (lane.model, clients, lane.server)
                 if key not in best or result.requests_per_s > best[key].requests_per_s:
                     best[key] = result
-    return sorted(best.values(), key=lambda one: (one.model, one.clients, one.server))
+    return sorted(best.values(), key=lambda one: (one.model, one.clients, -one.requests_per_s))
 
 
-def main() -> None:
+@contextlib.contextmanager
+def product(models: dict[str, BundleFolder], requests: dict[str, Path]) -> Iterator[list[Lane]]:
+    """Server and engine."""
+    server = ServerProcess()
+    port = server.start(Bind(port=0), affinity=frozenset({SERVER_CPU}))
+
+    def pids() -> list[int]:
+        state = server.snapshot()
+        return [state.pid, *state.engine_pids]  # type: ignore[list-item]
+
+    try:
+        for name, bundle in models.items():
+            variant = bundle.bundle.variants[0]
+            server.load(ServedModel(name=name, version="1.0.0", digest=bundle.bundle.digest, variant=variant.name,
+                                    folder=str(bundle.folder), options={"threads": 1}))  # fmt: skip
+        yield [Lane("mindie", name, port, requests[name], pids, model_file(models[name])) for name in models]
+    finally:
+        server.stop(0.0)
+
+
+@contextlib.contextmanager
+def others(
+    models: dict[str, BundleFolder], requests: dict[str, Path], work: Path, install: bool
+) -> Iterator[list[Lane]]:
+    """Starlette for both models, MLServer and LitServe for the tiny one where they are installed."""
+    started: list[subprocess.Popen[bytes]] = []
+    lanes: list[Lane] = []
+
+    def add(server: str, model: str, start: Callable[[int], subprocess.Popen[bytes]], request: str = "") -> None:
+        port = servers.free_port()
+        try:
+            process = start(port)
+        except servers.NotStarted as error:
+            print(f"{server} left out: {error}", file=sys.stderr)
+            return
+        started.append(process)
+        file = model_file(models[model])
+        lanes.append(Lane(server, model, port, requests[request or model], lambda: family(process.pid), file))
+
+    try:
+        if python := _peer("starlette", install):
+            for name, bundle in models.items():
+                start = partial(servers.start_starlette, python, model_file(bundle), cpu=SERVER_CPU, work=work)
+                add("starlette", name, lambda port, start=start: start(port=port))  # type: ignore[misc]
+        tiny = model_file(models["tiny"])
+        if python := _peer("mlserver", install):
+            for label, best in (("mlserver, best", True), ("mlserver, as installed", False)):
+                add(label, "tiny", lambda port, best=best: servers.start_mlserver(  # type: ignore[misc]
+                    python, tiny, port, SERVER_CPU, work, best))  # fmt: skip
+        if python := _peer("litserve", install):
+            add(
+                "litserve",
+                "tiny",
+                lambda port: servers.start_litserve(python, tiny, port, SERVER_CPU, work),
+                "litserve",
+            )
+        yield lanes
+    finally:
+        for process in started:
+            for pid in reversed(family(process.pid) if process.poll() is None else []):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    psutil.Process(pid).kill()
+            process.wait()
+
+
+def _peer(name: str, install: bool) -> Path | None:
+    python = servers.interpreter(cache_folder(), name, install)
+    if python is None:
+        print(f"{name} left out: --install-peers, or in an environment of its own: {servers.pip_line(name)}",
+              file=sys.stderr)  # fmt: skip
+    return python
+
+
+def model_file(bundle: BundleFolder) -> Path:
+    variant = bundle.bundle.variants[0]
+    return bundle.variant_folder(variant.name) / variant.spec.entry
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--install-peers", action="store_true", help="make the environments of MLServer and LitServe")
+    parser.add_argument("--json", type=Path, metavar="OUT.json")
+    parser.add_argument("--svg", type=Path, metavar="OUT.svg")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
-        folder = Path(text)
-        tiny = lay_out(open_bundle(onnx_bundle(folder / "tiny.mindie", name="tiny")), folder / "tiny")
-        bundles = {"tiny": tiny, "image": image_bundle(folder)}
-        requests = write_requests(folder)
-        server = ServerProcess()
-        port = server.start(Bind(port=0), affinity=frozenset({SERVER_CPU}))
-        apps: list[subprocess.Popen[bytes]] = []
-        servers: dict[tuple[str, str], tuple[int, Callable[[], list[int]]]] = {}
-        try:
-            for name, bundle in bundles.items():
-                variant = bundle.bundle.variants[0]
-                server.load(ServedModel(name=name, version="1.0.0", digest=bundle.bundle.digest, variant=variant.name,
-                                        folder=str(bundle.folder), options={"threads": 1}))  # fmt: skip
-                file = bundle.variant_folder(variant.name) / variant.spec.entry
-                app_port = free_port()
-                apps.append(start_starlette(file, app_port))
-                servers["starlette", name] = (app_port, lambda pid=apps[-1].pid: [pid])  # type: ignore[misc]
-                state = server.snapshot()
-                servers["mindie", name] = (port, lambda state=state: [state.pid, *state.engine_pids])  # type: ignore[misc]
-            results = measure(servers, requests, args.rounds, args.seconds)
-            state = server.snapshot()
-        finally:
-            for app in apps:
-                app.terminate()
-            server.stop(0.0)
-    print(f"{'model':6} {'clients':>7} {'server':10} {'req/s':>8} {'p50 us':>8} {'p99 us':>8} {'CPU us/req':>10}")
-    for one in results:
-        print(f"{one.model:6} {one.clients:7} {one.server:10} {one.requests_per_s:8.0f} {one.p50_us:8.0f} "
-              f"{one.p99_us:8.0f} {one.cpu_us:10.0f}")  # fmt: skip
-    print(f"RSS: server {state.rss_mb:.0f} MB, engine {state.engine_rss_mb:.0f} MB")
+        work = Path(text)
+        models, requests = bundles(work), write_requests(work)
+        floor = [Lane(FLOOR, name, 0, Path(), list, model_file(bundle)) for name, bundle in models.items()]
+        with product(models, requests) as ours, others(models, requests, work, args.install_peers) as theirs:
+            results = measure([*floor, *ours, *theirs], args.rounds, args.seconds)
+    print(table(results))
+    document = [asdict(one) for one in results]
+    for bar in serving_bars(document):
+        print(bar.text())
     if args.json:
-        args.json.write_text(json.dumps([asdict(one) for one in results], indent=1))
+        machine = described(["python", "-m", "benchmarks.serving", *sys.argv[1:]])
+        args.json.write_text(json.dumps({"machine": machine, "results": document}, indent=1) + "\n")
+    if args.svg:
+        args.svg.write_text(plot(results))
+    return 0
+
+
+def table(results: Sequence[Result]) -> str:
+    """For a person."""
+    lines = [f"{'model':6} {'clients':>7} {'server':22} {'req/s':>8} {'p50 us':>8} {'p99 us':>8} {'CPU us/req':>10}"
+             f" {'RSS MB':>7}"]  # fmt: skip
+    lines += [
+        f"{one.model:6} {one.clients:7} {one.server:22} {one.requests_per_s:8.0f} {one.p50_us:8.0f} "
+        f"{one.p99_us:8.0f} {one.cpu_us:10.0f} {one.rss_mb:7.0f}"
+        for one in results
+    ]
+    return "\n".join(lines)
+
+
+def plot(results: Sequence[Result]) -> str:
+    """Requests per second of the tiny model."""
+    groups: dict[str, dict[str, float]] = {}
+    for one in results:
+        if one.model == "tiny" and one.server != FLOOR:
+            groups.setdefault(one.server, {})[f"{one.clients} clients"] = one.requests_per_s
+    return bar_chart("Requests per second, tiny model, JSON", "", groups, [f"{count} clients" for count in CLIENTS])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
