@@ -1,4 +1,4 @@
-"""``choose``: which variant, backend and options serve best on this device, by measurement (DESIGN 5).
+"""``choose``: which variant, backend and options serve best on this device, by measurement.
 
 enumerate -> drop what cannot fit -> accuracy on the goldens, on this chip -> interleaved race with successive halving
 -> objective, fewest threads within 1 % -> one final interleaved run of the winner beside ONNX Runtime -> evidence.

@@ -1,4 +1,4 @@
-"""``prove_no_worse``: a new way to serve against the one it would replace, in interleaved pairs (DESIGN 6)."""
+"""``prove_no_worse``: a new way to serve against the one it would replace, in interleaved pairs."""
 
 from __future__ import annotations
 

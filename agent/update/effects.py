@@ -74,7 +74,7 @@ class Selection(Protocol):
     def prove_no_worse(
         self, new: Placed, old: Placed, proving: Proving, progress: Progress, interrupt: Interrupt
     ) -> Proof:
-        """Interleaved pairs of both (DESIGN 6). Raises TrialError, UpdateInterrupted."""
+        """Interleaved pairs of both. Raises TrialError, UpdateInterrupted."""
 
     def distrust(self, placed: Placed, reason: str) -> None:
         """It was chosen and proven, and its engine keeps dying: keep it out of later choices on this device."""

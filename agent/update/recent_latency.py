@@ -1,5 +1,5 @@
 """What the live engine measured in the last hour, by bundle: where memory has no room for a second copy of what serves,
-this is what a new bundle is compared with (DESIGN 5).
+this is what a new bundle is compared with.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ python -m examples.demo [--keep] [--json] [--work DIR]
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from examples.demo.commands import CommandFailed
 from examples.demo.fleet_in_small import FleetInSmall
@@ -32,35 +32,33 @@ def main(argv: list[str] | None = None) -> int:
     work.mkdir(parents=True, exist_ok=True)
     narrator = Narrator()
     fleet = FleetInSmall(work, narrator)
-    status = 1
+    demo = Demo(fleet, narrator)
+    status, reason = 1, ""
     try:
-        demo = Demo(fleet, narrator)
-        facts = demo.run()
+        demo.run()
         status = 0
         if args.keep:
             _keep(fleet, narrator)
     except (CommandFailed, NotSeen) as error:
-        narrator.warn(f"FAILED: {error}")
+        reason = str(error)
+        narrator.warn(f"FAILED: {reason}")
         narrator.say(f"logs are in {work}")
     except KeyboardInterrupt:
-        narrator.say("interrupted")
-        status = 130
+        status, reason = 130, "interrupted"
+        narrator.say(reason)
     finally:
         left = _shut_down(fleet)
     if left:
-        narrator.warn(f"FAILED: processes left running: {left}")
-        status = 1
+        status, reason = 1, f"processes left running: {left}"
+        narrator.warn(f"FAILED: {reason}")
     if status == 0:
-        _report(facts, narrator, args.json)
+        narrator.say(f"All seen, nothing left running. {narrator.seconds:.0f} s.")
+    if args.json:
+        outcome = {"passed": status == 0, "reason": reason, "seconds": round(narrator.seconds, 1)}
+        print(json.dumps({**outcome, **demo.facts}, indent=2))
     if status != 1 and args.work is None:
         shutil.rmtree(work, ignore_errors=True)
     return status
-
-
-def _report(facts: dict[str, Any], narrator: Narrator, as_json: bool) -> None:
-    narrator.say(f"All seen, nothing left running. {narrator.seconds:.0f} s.")
-    if as_json:
-        print(json.dumps({**facts, "seconds": round(narrator.seconds, 1)}, indent=2))
 
 
 def _keep(fleet: FleetInSmall, narrator: Narrator) -> None:
@@ -68,7 +66,8 @@ def _keep(fleet: FleetInSmall, narrator: Narrator) -> None:
     narrator.say("The fleet stays up. In another terminal:")
     narrator.say(f"   .venv/bin/mindfleet tui --server {fleet.url} --token-file {token}")
     narrator.say("Ctrl-C here ends it.")
-    signal.pause()
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.pause()
 
 
 def _shut_down(fleet: FleetInSmall) -> list[int]:

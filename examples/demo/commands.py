@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,8 @@ from examples.demo.narration import Narrator
 
 BIN = Path(sys.executable).parent
 STOP_TIMEOUT_S = 20.0
+_CLOCK = re.compile(r"^\[ *[0-9.]+ s\] ")
+"""The command's own clock at the start of a progress line; the narrator has one already."""
 
 
 class CommandFailed(Exception):
@@ -25,9 +28,9 @@ class CommandFailed(Exception):
 
 
 def run(command: list[str], narrator: Narrator, *, quiet: bool = False) -> str:
-    """Run a command to its end, pass its progress lines on, return its stdout. Raises CommandFailed."""
-    shown = " ".join([command[0], *command[1:]])
-    with narrator.waiting(f"{command[0]} {command[1]} is at work"):
+    """Run a command to its end, return its stdout; unless ``quiet`` pass its progress on. Raises CommandFailed."""
+    shown = " ".join(command)
+    with contextlib.nullcontext() if quiet else narrator.waiting(f"{command[0]} {command[1]} is at work"):
         process = subprocess.Popen(_resolved(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         tail: deque[str] = deque(maxlen=15)
         reader = threading.Thread(target=_pass_on, args=(process, tail, narrator, quiet), daemon=True)
@@ -117,4 +120,4 @@ def _pass_on(process: subprocess.Popen[str], tail: deque[str], narrator: Narrato
         if line:
             tail.append(line)
             if not quiet:
-                narrator.say(f"   {line}")
+                narrator.say("   " + _CLOCK.sub("", line))

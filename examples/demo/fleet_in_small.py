@@ -37,7 +37,7 @@ class FleetInSmall:
         command = ["mindfleet", "serve", "--data", str(self.server_data), "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--mqtt-port", str(self.mqtt_port), "--broker", broker]
         self._services["server"] = Service("mindfleet serve", command, self.work / "server.log")
-        self.until("the server answers", lambda: self._server_ready() or None, 30)
+        self.until("waiting for the server to answer", lambda: self._server_ready() or None, 30)
 
     def enroll(self, names: list[str]) -> None:
         """One token for all of ``names``, used up by each device's own ``mindie enroll``."""
@@ -46,7 +46,8 @@ class FleetInSmall:
         for name in names:
             data = self.work / name
             command = ["mindie", "enroll", "--data", str(data), "--server", self.url, "--token-file", str(token)]
-            run([*command, "--name", name], self.narrator, quiet=True)
+            with self.narrator.waiting(f"{name} is enrolling"):
+                run([*command, "--name", name], self.narrator, quiet=True)
 
     def start_device(self, name: str, cpus: str | None, options: list[str]) -> None:
         """Start ``mindie run``; ``cpus`` pins it ("0" or "0-1")."""
@@ -70,10 +71,10 @@ class FleetInSmall:
         """DeviceView by device name."""
         return {item["id"]: item for item in self.mindfleet_json("device", "list")}
 
-    def until(self, what: str, seen: Callable[[], Any], timeout_s: float) -> Any:
+    def until(self, what: str | Callable[[], str], seen: Callable[[], Any], timeout_s: float) -> Any:
         """Poll until ``seen()`` is not None. Raises CommandFailed when a service ends or time is up."""
         deadline = time.monotonic() + timeout_s
-        with self.narrator.waiting(f"waiting until {what}"):
+        with self.narrator.waiting(what):
             while True:
                 for service in self._services.values():
                     service.check_alive()
@@ -81,7 +82,7 @@ class FleetInSmall:
                 if result is not None:
                     return result
                 if time.monotonic() > deadline:
-                    raise CommandFailed(f"not within {timeout_s:.0f} s: {what}")
+                    raise CommandFailed(f"not done in {timeout_s:.0f} s: {what() if callable(what) else what}")
                 time.sleep(0.3)
 
     def stop(self) -> list[int]:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SILENCE_S = 4.0
@@ -36,8 +36,8 @@ class Narrator:
         self.say(self._paint("31", text))
 
     @contextmanager
-    def waiting(self, text: str) -> Iterator[None]:
-        """While the block runs, say ``text`` whenever nothing was said for four seconds."""
+    def waiting(self, text: str | Callable[[], str]) -> Iterator[None]:
+        """While the block runs, say ``text`` (asked anew each time) whenever nothing was said for four seconds."""
         done = threading.Event()
         thread = threading.Thread(target=self._heartbeat, args=(done, text), daemon=True)
         thread.start()
@@ -52,10 +52,10 @@ class Narrator:
         """Since the start."""
         return time.monotonic() - self._started
 
-    def _heartbeat(self, done: threading.Event, text: str) -> None:
+    def _heartbeat(self, done: threading.Event, text: str | Callable[[], str]) -> None:
         while not done.wait(0.2):
             if time.monotonic() - self._said >= SILENCE_S:
-                self.say(f"   … {text}")
+                self.say(f"   … {text() if callable(text) else text}")
 
     def _paint(self, code: str, text: str) -> str:
         return f"\033[{code}m{text}\033[0m" if self._color else text

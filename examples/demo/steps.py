@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ WITHOUT_TOOLCHAINS = frozenset(
 ENDED = {"succeeded", "paused", "aborted", "failed", "rolled_back", "completed"}
 GOOD, BAD = "1.0.0", "1.1.0"
 MIN_ACCURACY = 0.97
+_DOING = {
+    "queued": "about to begin", "downloading": "downloading", "verifying": "verifying", "installing": "installing",
+    "probing": "racing the variants", "trial": "on probation",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Demo:
                 views if len(views) == len(self.plan.names) and all(view["online"] for view in views.values()) else None
             )
 
-        for view in self.fleet.until("all devices are online", all_online, 60).values():
+        for view in self.fleet.until("waiting for all devices to be online", all_online, 60).values():
             self.narrator.say(
                 f"   {view['id']}: {view['cpu_model'] or view['board']}, budget {view['budget_cpus']:g} CPU"
             )
@@ -164,7 +169,7 @@ class Demo:
         lost = {name: stream.failures for name, stream in streams.items() if stream.failures}
         self.facts["during_bad_rollout"] = {"answers_by_version": answers, "lost": lost}
         total = sum(count for by_version in answers.values() for count in by_version.values())
-        self.narrator.say(f"   rollout {rollout['state']}: {(rollout.get('why') or '')[:150]}")
+        self.narrator.say(f"   rollout {rollout['state']}: {_cut(rollout.get('why') or '')}")
         self.narrator.say(
             f"   {total} requests answered meanwhile, all by {GOOD}; lost: {sum(map(len, lost.values()))}"
         )
@@ -192,7 +197,11 @@ class Demo:
                     self.narrator.say(f"   {row['device']} (wave {row['wave']}): {row['state']}")
             return rollout if rollout["state"] in ENDED else None
 
-        return self.fleet.until(f"the rollout of {version} ends", ended, timeout_s)
+        def now() -> str:
+            busy = [f"{name} is {_DOING.get(state, state)}" for name, state in seen.items() if state in _DOING]
+            return ", ".join(busy) or f"the rollout of {version} goes on"
+
+        return self.fleet.until(now, ended, timeout_s)
 
     def _print(self, text: str) -> None:
         for line in text.splitlines():
@@ -228,4 +237,9 @@ def _device_row(fact: dict[str, Any]) -> list[str]:
 
 
 def _rollout_row(row: dict[str, Any]) -> list[str]:
-    return [row["device"], row["state"], (row.get("reason") or "-")[:110]]
+    return [row["device"], row["state"], _cut(row.get("reason") or "-")]
+
+
+def _cut(text: str) -> str:
+    """The first 140 characters, whole words."""
+    return textwrap.shorten(text, 140, placeholder=" …")
