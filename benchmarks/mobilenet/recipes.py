@@ -1,6 +1,6 @@
 """Other ways to prepare MobileNetV3 than the packager's: files in a folder of the cache, made once.
 
-    squeeze by pooling   ReduceMean of squeeze-excite as GlobalAveragePool, which ONNX Runtime can keep in its own layout
+    squeeze by pooling   ReduceMean of squeeze-excite as GlobalAveragePool, kept in ONNX Runtime's own layout
     int8 by NNCF         symmetric activations; squeeze-excite, depthwise convolutions or both left float
     int8 by LiteRT       ai-edge-quantizer's static recipe on the bundle's TFLite file
     ncnn                 by pnnx
