@@ -80,10 +80,11 @@ class BuildResult:
 
 def build(request: BuildRequest, tools: BuildTools) -> BuildResult:
     """Raises ModelRefused, SamplesRefused, RecipeRefused, NothingToPack; OSError passes. Then no output is left."""
-    _check_names(request)
+    check_request(request)
     started = tools.clock()
     tools.say(f"reading {request.model.name}")
     source = _private_copy(read_source(request.model), tools.work_dir)
+    _check_fixed_shapes(request.recipe, source)
     shop = _prepare(request, tools, source)
     timings = {"source": tools.clock() - started}
     started = tools.clock()
@@ -104,16 +105,41 @@ def build(request: BuildRequest, tools: BuildTools) -> BuildResult:
     return BuildResult(assembled.digest, spec, outcomes, source, request.output.stat().st_size, timings)
 
 
-def _check_names(request: BuildRequest) -> None:
+def check_request(request: BuildRequest) -> None:
+    """Name, version and output, before any work. Raises RecipeRefused."""
     try:
         names.bundle_name(request.name)
         names.semantic_version(request.version)
     except MalformedMessage as error:
         raise RecipeRefused(f"--{error.what}", error.reason) from error
-    if request.output.is_dir():
-        raise RecipeRefused("-o", f"{request.output} is a folder; name the file, for example {request.name}.mindie")
-    if not request.output.absolute().parent.is_dir():
-        raise RecipeRefused("-o", f"{request.output.parent} is no folder; make it first")
+    _check_output(request)
+
+
+def _check_output(request: BuildRequest) -> None:
+    """Writing replaces the file by a rename: not the model, and no device or pipe."""
+    output, folder = request.output, request.output.absolute().parent
+    if output.is_dir():
+        raise RecipeRefused("-o", f"{output} is a folder; name the file, for example {request.name}.mindie")
+    if not folder.is_dir():
+        raise RecipeRefused("-o", f"{output.parent} is no folder; make it first")
+    if output.exists() and not output.is_file():
+        raise RecipeRefused("-o", f"{output} is a device or pipe, not a file; name a file, for example "
+                            f"{request.name}.mindie")  # fmt: skip
+    if output.exists() and request.model.exists() and output.samefile(request.model):
+        raise RecipeRefused("-o", f"{output} is the model itself; name another file, for example {request.name}.mindie")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise RecipeRefused("-o", f"{output.parent} cannot be written to; choose another folder")
+
+
+def _check_fixed_shapes(recipe: Recipe, source: SourceModel) -> None:
+    """A shape that fits no input would leave out the variants that have it and let the others pass without it."""
+    for name, shape in recipe.fixed_shapes.items():
+        spec = source.signature.input(name)
+        if spec is None:
+            known = ", ".join(one.name for one in source.signature.inputs)
+            raise RecipeRefused("--fixed-shape", f"the model has no input {name!r}; it has {known}")
+        if not spec.accepts(shape):
+            raise RecipeRefused("--fixed-shape", f"{name!r} takes {spec.shape}; {shape} does not fit")
 
 
 def _private_copy(source: SourceModel, work_dir: Path) -> SourceModel:

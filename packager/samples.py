@@ -44,6 +44,8 @@ def load_samples(path: Path, signature: Signature) -> Samples:
             raise SamplesRefused(path, "is one array (.npy); save it as .npz with the input's name as its key")
         with loaded as archive:
             arrays = {name: _read(path, archive, name) for name in archive.files}
+    except MemoryError as error:
+        raise SamplesRefused(path, f"does not fit into memory ({_first_line(error)}): use fewer samples") from error
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise SamplesRefused(path, f"is not a readable .npz file ({_why(error)})") from error
     labels = arrays.pop(LABELS, None) if signature.input(LABELS) is None else None
@@ -51,7 +53,7 @@ def load_samples(path: Path, signature: Signature) -> Samples:
     kept = [index for index, row in enumerate(rows) if _is_finite(row)]
     if not kept:
         raise SamplesRefused(path, "every sample holds NaN or infinity" if rows else "holds no samples")
-    kept_labels = _labels(path, labels, len(rows), kept)
+    kept_labels = _labels(path, labels, len(rows), kept, _class_count(signature))
     return Samples([rows[index] for index in kept], kept_labels, file_digest(path), len(rows) - len(kept))
 
 
@@ -130,11 +132,24 @@ def _as_bytes(array: Array) -> Array:
     return elements.reshape(array.shape)
 
 
-def _labels(path: Path, labels: Array | None, count: int, kept: list[int]) -> list[int] | None:
+def _class_count(signature: Signature) -> int | None:
+    """Classes of the first output where it is one row of scores; None: the signature does not say."""
+    shape = signature.outputs[0].shape if signature.outputs else []
+    return shape[1] if len(shape) == 2 and isinstance(shape[1], int) and shape[1] >= 2 else None
+
+
+def _labels(
+    path: Path, labels: Array | None, count: int, kept: list[int], classes: int | None
+) -> list[int] | None:  # fmt: skip
     if labels is None:
         return None
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != count:
         raise SamplesRefused(path, f"'labels' is {labels.dtype} {list(labels.shape)}; {count} whole numbers expected")
+    wrong = sorted({label for label in labels.tolist() if label < 0 or (classes is not None and label >= classes)})
+    if wrong:
+        # Every variant would be as wrong as the source model, and pass.
+        there_are = f"the model's first output has classes 0 to {classes - 1}" if classes else "classes count from 0"
+        raise SamplesRefused(path, f"'labels' has {wrong[0]}; {there_are}")
     return [int(labels[index]) for index in kept]
 
 

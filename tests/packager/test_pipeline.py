@@ -199,6 +199,37 @@ def test_a_wrong_name_version_or_output_is_refused_before_any_work(
         run(tmp_path, wanted)
 
 
+def test_the_model_itself_is_no_output(tmp_path: Path) -> None:
+    model = save(gemm(), tmp_path)
+    before = model.read_bytes()
+    with pytest.raises(RecipeRefused, match="-o: .* is the model itself"):
+        run(tmp_path, replace(request(tmp_path / "o", model), output=model))
+    assert model.read_bytes() == before
+
+
+def test_a_device_or_pipe_is_no_output(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(RecipeRefused, match="-o: .* is a device or pipe"):
+        run(tmp_path, replace(request(tmp_path / "o", save(gemm(), tmp_path)), output=pipe))
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"nope": [1, 8]}, "the model has no input 'nope'; it has x"),
+        ({"x": [1, 9]}, r"'x' takes .*; \[1, 9\] does not"),
+    ],
+)
+def test_a_fixed_shape_that_fits_no_input_is_refused_not_left_away(
+    tmp_path: Path, shapes: dict[str, list[int]], said: str
+) -> None:
+    wanted = request(tmp_path / "o", save(gemm(), tmp_path))
+    with pytest.raises(RecipeRefused, match=said):
+        run(tmp_path, replace(wanted, recipe=replace(wanted.recipe, fixed_shapes=shapes)))
+
+
 def test_samples_that_do_not_fit_stop_the_build(tmp_path: Path) -> None:
     np.savez(tmp_path / "c.npz", wrong=np.zeros((4, 8), np.float32))
     with pytest.raises(SamplesRefused, match=r"no key 'x', an input of the model; it has wrong"):

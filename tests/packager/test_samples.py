@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,8 @@ def test_rows_are_requests_of_one_sample_and_labels_stay_with_them(tmp_path: Pat
 def test_a_row_with_nan_is_skipped_and_counted_with_its_label(tmp_path: Path) -> None:
     broken = images()
     broken[1, 0, 2, 2] = np.nan
-    samples = load_samples(saved(tmp_path, image=broken, rate=np.zeros(3, int), labels=np.arange(3)), SIGNATURE)
-    assert (len(samples.rows), samples.skipped, samples.labels) == (2, 1, [0, 2])
+    samples = load_samples(saved(tmp_path, image=broken, rate=np.zeros(3, int), labels=[0, 0, 1]), SIGNATURE)
+    assert (len(samples.rows), samples.skipped, samples.labels) == (2, 1, [0, 1])
 
 
 def test_a_file_of_nothing_but_nan_is_refused(tmp_path: Path) -> None:
@@ -63,6 +65,14 @@ REFUSED = {
     "labels of another length": (
         {"image": images(), "rate": np.zeros(3, int), "labels": np.zeros(2, int)},
         r"'labels' is",
+    ),
+    "a class that the model does not have": (
+        {"image": images(), "rate": np.zeros(3, int), "labels": np.array([0, 1, 2])},
+        r"'labels' has 2; the model's first output has classes 0 to 1",
+    ),
+    "a negative class": (
+        {"image": images(), "rate": np.zeros(3, int), "labels": np.array([0, -1, 1])},
+        r"'labels' has -1; the model's",
     ),
     "no samples": ({"image": images(0), "rate": np.zeros(0, int)}, r"holds no samples"),
     "objects": (
@@ -94,6 +104,15 @@ def test_a_cut_npz_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(SamplesRefused, match="not a readable"):
         load_samples(path, SIGNATURE)
+
+
+def test_a_header_that_claims_more_than_the_memory_is_refused(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**50, 1, 4, 4)})
+    with zipfile.ZipFile(tmp_path / "samples.npz", "w") as archive:
+        archive.writestr("image.npy", header.getvalue() + bytes(64))
+    with pytest.raises(SamplesRefused, match=r"does not fit into memory|not a readable"):
+        load_samples(tmp_path / "samples.npz", SIGNATURE)
 
 
 def test_doubles_become_the_models_floats_and_strings_become_bytes(tmp_path: Path) -> None:
