@@ -31,13 +31,18 @@ class EnrolmentToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class EnrolRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``device``: the id it would like; None lets the server choose. ``fingerprint``: stable hash of hardware ids."""
+    """``device``: the id it would like; None lets the server choose. ``fingerprint``: stable hash of hardware ids.
+
+    replace: take the name even from a device that is online (the same hardware all the same); without it the server
+    answers 409.
+    """
 
     secret: str
     device: str | None = None
     fingerprint: str | None = None
     capabilities: Capabilities | None = None
     labels: dict[str, str] = {}
+    replace: bool = False
 
 
 class MqttEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,12 +54,16 @@ class MqttEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnrolResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The device's identity. ``password`` is told once; it serves MQTT and, as HTTP Basic with ``device``, ``/v2``."""
+    """The device's identity. ``password`` is told once; it serves MQTT and, as HTTP Basic with ``device``, ``/v2``.
+
+    replaced: a device of this name was known; its former password opens nothing any more.
+    """
 
     device: str
     site: str
     password: str
     mqtt: MqttEndpoint
+    replaced: bool = False
 
 
 def encode_token(token: EnrolmentToken) -> str:

@@ -26,6 +26,7 @@
     ├── UnsignedBundle                 refused unless unsigned bundles are allowed
     ├── AccessDenied                   no or wrong credential
     ├── EnrolmentRefused               the token is unknown, used up or too old
+    │   └── DeviceOnline               ... or would take the name of a device that is online
     ├── RegistryError                  carries an error code of the OCI distribution specification
     ├── AddressInUse                   the HTTP port is taken
     └── ClientError                    a command cannot get its answer from a server
@@ -257,6 +258,17 @@ class EnrolmentRefused(FleetError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"enrolment refused: {reason}")
         self.reason = reason
+
+
+class DeviceOnline(EnrolmentRefused):
+    """``device`` is online under its present identity, which a new one would end."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(
+            f"a device named {device!r} is online and would lose its identity: enrol under another name, stop it first,"
+            " or replace it (mindie enroll --force)"
+        )
+        self.device = device
 
 
 class RegistryError(FleetError):

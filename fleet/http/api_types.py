@@ -39,7 +39,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
     version, digest, backend: what serves; None: nothing does. deployment, state, reason, error_code: the last
     deployment that touched it. p50_ms, p90_ms, requests: of the active bundle as served, over the server's window
-    (total stage). ratio_vs_onnxruntime_default: above 1 is faster; measured by the device in its race, as accuracy is
+    (total stage); no percentiles of fewer than 20 requests. race_p50_ms, race_p90_ms: as raced before it served. ratio_vs_onnxruntime_default: above 1 is faster; measured by the device in its race, as accuracy is
     (``accuracy_metric`` "top1" or "agreement").
     """
 

@@ -9,6 +9,8 @@ from fleet.domain.history import DeviceEvent
 from fleet.http import api_types as api
 from fleet.services.reading import DeviceRecords, Served
 
+MIN_REQUESTS = 20
+"""Percentiles of fewer requests say nothing and are left out."""
 _THREAD_OPTIONS = ("threads", "num_threads", "intra_op_num_threads", "inference_num_threads", "INFERENCE_NUM_THREADS")
 
 
@@ -125,5 +127,6 @@ def _backend(active: ActiveModel) -> api.BackendView:
 
 
 def _quantile_ms(served: Served | None, fraction: float) -> float | None:
-    value_us = served.sketch.quantile_us(fraction) if served is not None else None
+    enough = served is not None and served.requests >= MIN_REQUESTS
+    value_us = served.sketch.quantile_us(fraction) if served is not None and enough else None
     return None if value_us is None else round(value_us / 1000.0, 4)

@@ -19,6 +19,7 @@ _STATUS: dict[type[errors.FleetError], int] = {
     errors.NotFound: 404,
     errors.NotAllowedNow: 409,
     errors.AlreadyThere: 409,
+    errors.DeviceOnline: 409,
     errors.EnrolmentRefused: 403,
     errors.StoreUnavailable: 503,
     errors.RecordRefused: 400,

@@ -13,7 +13,7 @@ from edge_contracts.errors import ContractError, MalformedMessage
 from fleet.broker.verifiers import SALT_BYTES, Verifiers, check_password, make_verifiers
 from fleet.domain.device import Device, DeviceState
 from fleet.domain.identity import Credential, StoredToken, secret_hash, usable
-from fleet.errors import EnrolmentRefused, InvalidRequest, NotFound
+from fleet.errors import DeviceOnline, EnrolmentRefused, InvalidRequest, NotFound
 from fleet.services.accounts import AccountKeeper
 from fleet.services.clock import NowMs
 from fleet.store.unit_of_work import Store, UnitOfWork
@@ -81,20 +81,22 @@ class Enrolment:
         """Uses the token up once and returns the identity; its account is in force when this returns.
 
         The token and the new device are one transaction: no use is lost, none is counted twice. A device that
-        enrols again under its own name (same fingerprint, or the name was free) gets a new password and starts afresh.
-        Raises EnrolmentRefused, InvalidRequest.
+        enrols again under its own name (same fingerprint, or the name was free) gets a new password and starts afresh;
+        one that is online only if ``replace`` is set. Raises EnrolmentRefused, DeviceOnline, InvalidRequest.
         """
         password = self._secret()
         verifiers = make_verifiers(password, salt=self._random_bytes(SALT_BYTES))
         with self._store.write() as work:
             token = self._use(work, request.secret)
-            device = self._device(work, request, token)
+            device, replaced = self._device(work, request, token)
             work.devices.save([device])
             stored = msgspec.json.encode(verifiers).decode()
             work.credentials.save([Credential(device=device.id, site=device.site, verifiers=stored)])
             work.commit()
         self._accounts.changed()
-        return EnrolResponse(device=device.id, site=device.site, password=password, mqtt=self._endpoint())
+        return EnrolResponse(
+            device=device.id, site=device.site, password=password, mqtt=self._endpoint(), replaced=replaced
+        )
 
     def check(self, device: str, password: str) -> bool:
         """Whether this is an active device's password."""
@@ -115,7 +117,8 @@ class Enrolment:
         work.tokens.save([msgspec.structs.replace(token, uses_left=token.uses_left - 1)])
         return token
 
-    def _device(self, work: UnitOfWork, request: EnrolRequest, token: StoredToken) -> Device:
+    def _device(self, work: UnitOfWork, request: EnrolRequest, token: StoredToken) -> tuple[Device, bool]:
+        """The new record, and whether it takes the place of a known device."""
         name = request.device or "d" + self._random_bytes(6).hex()
         try:
             names.device_name(name)
@@ -126,7 +129,9 @@ class Enrolment:
             same = known.fingerprint is not None and known.fingerprint == request.fingerprint
             if not same or known.state is not DeviceState.ACTIVE:
                 raise EnrolmentRefused(f"a device named {name!r} exists already: enrol under another name")
-        return Device(
+            if known.online and not request.replace:
+                raise DeviceOnline(name)
+        device = Device(
             id=name,
             site=token.site,
             enrolled_ms=self._now_ms(),
@@ -135,6 +140,7 @@ class Enrolment:
             capabilities=request.capabilities,
             desired_version=known.desired_version + 1 if known is not None else 0,
         )
+        return device, known is not None
 
     def _secret(self) -> str:
         return base64.urlsafe_b64encode(self._random_bytes(SECRET_BYTES)).decode().rstrip("=")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from edge_contracts.enrolment import EnrolRequest, parse_token
 from fleet.domain.device import DeviceState
-from fleet.errors import CredentialsRefused, EnrolmentRefused, InvalidRequest, NotFound
+from fleet.errors import CredentialsRefused, DeviceOnline, EnrolmentRefused, InvalidRequest, NotFound
+from fleet.http.problems import status_of
 from tests.fleet.fleet_in_memory import SERVER, FleetInMemory
 
 
@@ -86,8 +88,6 @@ def test_a_name_that_is_taken_is_refused_unless_it_is_the_same_hardware(fleet: F
 
 
 def test_a_device_that_is_not_active_is_let_in_nowhere(fleet: FleetInMemory) -> None:
-    import msgspec
-
     answer = fleet.enrolment.enrol(EnrolRequest(secret=token(fleet), device="cam"))
     with fleet.store.write() as work:
         device = work.devices.get("cam")
@@ -112,3 +112,39 @@ def test_a_token_that_cannot_be_is_refused_by_field(
     with pytest.raises(InvalidRequest) as refused:
         fleet.enrolment.create_token(SERVER, **{**good, **fields})  # type: ignore[arg-type]
     assert refused.value.where == where
+
+
+def test_the_name_of_a_device_that_is_online_is_taken_only_when_asked_for(fleet: FleetInMemory) -> None:
+    fleet.device("cam")
+    fleet.lose("cam")
+    secret = token(fleet, uses=1)
+    with fleet.store.write() as work:
+        known = work.devices.get("cam")
+        assert known is not None
+        work.devices.save([msgspec.structs.replace(known, fingerprint="f1")])
+        work.commit()
+    fleet.connect("cam")
+    fleet.settle()
+    wish = EnrolRequest(secret=secret, device="cam", fingerprint="f1")
+    with pytest.raises(DeviceOnline, match="'cam' is online"):
+        fleet.enrolment.enrol(wish)
+    assert fleet.enrolment.tokens()[0].uses_left == 1, "a refusal costs no use"
+    assert fleet.enrolment.enrol(msgspec.structs.replace(wish, replace=True)).replaced
+
+
+def test_the_answer_tells_whether_a_known_device_is_replaced(fleet: FleetInMemory) -> None:
+    wish = EnrolRequest(secret=token(fleet, uses=2), device="cam", fingerprint="f1")
+    assert not fleet.enrolment.enrol(wish).replaced
+    assert fleet.enrolment.enrol(wish).replaced, "it is offline, so nothing is lost"
+
+
+def test_replacing_does_not_let_other_hardware_in(fleet: FleetInMemory) -> None:
+    secret = token(fleet, uses=2)
+    fleet.enrolment.enrol(EnrolRequest(secret=secret, device="cam", fingerprint="f1"))
+    with pytest.raises(EnrolmentRefused, match="exists already"):
+        fleet.enrolment.enrol(EnrolRequest(secret=secret, device="cam", fingerprint="f2", replace=True))
+
+
+def test_a_name_that_is_in_use_is_a_conflict_over_http() -> None:
+    assert status_of(DeviceOnline("cam")) == 409
+    assert status_of(EnrolmentRefused("no")) == 403
