@@ -202,7 +202,7 @@ def test_a_wrong_name_version_or_output_is_refused_before_any_work(
 def test_the_model_itself_is_no_output(tmp_path: Path) -> None:
     model = save(gemm(), tmp_path)
     before = model.read_bytes()
-    with pytest.raises(RecipeRefused, match="-o: .* is the model itself"):
+    with pytest.raises(RecipeRefused, match=r"-o: .* is the model itself"):
         run(tmp_path, replace(request(tmp_path / "o", model), output=model))
     assert model.read_bytes() == before
 
@@ -210,7 +210,7 @@ def test_the_model_itself_is_no_output(tmp_path: Path) -> None:
 def test_a_device_or_pipe_is_no_output(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(RecipeRefused, match="-o: .* is a device or pipe"):
+    with pytest.raises(RecipeRefused, match=r"-o: .* is a device or pipe"):
         run(tmp_path, replace(request(tmp_path / "o", save(gemm(), tmp_path)), output=pipe))
     assert pipe.is_fifo()
 
