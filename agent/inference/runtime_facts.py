@@ -29,6 +29,9 @@ PACKAGES = {
 }
 """Top-level packages of the built-in backends, any of which serves."""
 
+IMPORT_TIMEOUT_S = 90.0
+"""Far above what a slow card or a busy small board needs: a runtime given up too early is lost to the device."""
+
 
 class _CachedFacts(msgspec.Struct):
     key: str
@@ -36,7 +39,7 @@ class _CachedFacts(msgspec.Struct):
 
 
 def runtime_facts(
-    python: str = sys.executable, timeout_s: float = 20.0, cache_file: Path | None = None,
+    python: str = sys.executable, timeout_s: float = IMPORT_TIMEOUT_S, cache_file: Path | None = None,
     names: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ,
 ) -> list[RuntimeFact]:  # fmt: skip
     """One fact per backend, in the registry's order. Never raises for a runtime's sake: it is missing or broken then.
@@ -59,7 +62,7 @@ def _probe_all(python: str, names: Sequence[str], timeout_s: float, environ: Map
     children: dict[str, subprocess.Popen[bytes]] = {}
     for name in names:
         if not (own and _surely_missing(name)):
-            argv = [python, "-m", "agent.inference.import_probe", name]
+            argv = [python, "-m", "agent.inference.import_probe", name, str(os.getpid())]
             children[name] = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environ)
             )

@@ -185,8 +185,8 @@ def test_the_install_script_works_there_and_can_be_undone(sound: Device) -> None
         sound.put(SCRIPT.parent / name)
     shutil.copytree(SCRIPT.parent / "systemd", sound.folder / "systemd")
     script = f"""
-        PATH=/usr/sbin:/usr/bin:/sbin:/bin PIP_NO_INDEX=1 PIP_FIND_LINKS=/opt/wheels
-        export PATH PIP_NO_INDEX PIP_FIND_LINKS
+        PATH=/usr/sbin:/usr/bin:/sbin:/bin PIP_NO_INDEX=1 PIP_FIND_LINKS=/opt/wheels PIP_NO_COMPILE=1
+        export PATH PIP_NO_INDEX PIP_FIND_LINKS PIP_NO_COMPILE
         sh {sound.inside}/install-agent.sh --wheel /opt/wheels/mindedge-*.whl --runtime tflite
         /usr/local/bin/mindie probe --json
         stat -c %U:%a /var/lib/mindedge/agent >&2
