@@ -25,10 +25,10 @@ from agent.errors import BackendError
 from agent.inference.bundle_folder import open_bundle_folder
 from agent.inference.registry import backend
 from agent.inference.session import ModelSession, open_session
+from agent.parent_death import end_with_parent
 from agent.serving.arena import map_memory
 from agent.serving.engine_wire import Open, Opened, OpenFailed
 from agent.serving.framing import BlockingFrames, frame
-from agent.serving.parent_death import end_with_parent
 from agent.serving.session_worker import Array, SessionWorker
 from edge_contracts.errors import ContractError
 from edge_contracts.golden import decode_goldens

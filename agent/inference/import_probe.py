@@ -1,4 +1,4 @@
-"""``python -m agent.inference.import_probe NAME``: import one runtime and print its RuntimeFact as one JSON line.
+"""``python -m agent.inference.import_probe NAME PARENT``: import one runtime, print its RuntimeFact as one JSON line.
 
 A process of its own, because an import may end it by a signal (illegal instruction) or hang.
 """
@@ -12,13 +12,15 @@ import msgspec
 
 from agent.errors import BackendError
 from agent.inference.lookup import backend
+from agent.parent_death import end_with_parent
 from edge_contracts.capabilities import RuntimeFact, RuntimeStatus
 
 
 def main(argv: list[str]) -> int:
-    """Exit 0 whenever a fact was printed, also that of a broken runtime."""
+    """``argv``: the runtime and the parent's pid. Exit 0 whenever a fact was printed, also that of a broken runtime."""
+    name, parent = argv
+    end_with_parent(int(parent))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    name = argv[0] if argv else ""
     try:
         fact = backend(name).fact()
     except BackendError as error:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 
-from agent.serving.parent_death import end_with_parent
+from agent.parent_death import end_with_parent
 from agent.serving.server import serve
 
 
