@@ -1,7 +1,8 @@
 """Errors of the trainer.
 
 MindSpeedError
-└── TrainerMissing      the trainer extra (torch) is not installed
+├── TrainerMissing      the trainer extra (torch) is not installed
+└── WrongUsage          the command line cannot be read; carries the usage
 """
 
 from __future__ import annotations
@@ -13,3 +14,11 @@ class MindSpeedError(Exception):
 
 class TrainerMissing(MindSpeedError):
     """torch is not installed; the message is the pip line."""
+
+
+class WrongUsage(MindSpeedError):
+    """``usage`` is the usage of the command that was typed, several lines."""
+
+    def __init__(self, reason: str, usage: str) -> None:
+        super().__init__(reason)
+        self.usage = usage

@@ -3,7 +3,6 @@ than everything; what the other side holds already is not sent again."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from edge_contracts.archive import BundleArchive
 from edge_contracts.archive_writer import write_bundle
 from edge_contracts.bundle import Bundle, check_blob, parse_bundle
 from packager.registry_client import RegistryClient
+from packager.work_folder import PULL_PREFIX, sweep_partial_files, work_folder
 
 Say = Callable[[str], None]
 
@@ -57,8 +57,8 @@ def pull(client: RegistryClient, reference: str, output: Path, say: Say) -> Tran
     if reference.startswith("sha256:"):
         described = oci.Descriptor(media_type=oci.INDEX_MEDIA_TYPE, digest=reference, size=len(index_bytes))
         check_blob(index_bytes, described, "bundle index")
-    with tempfile.TemporaryDirectory(prefix=".mindpack-pull-", dir=output.absolute().parent) as name:
-        folder = Path(name)
+    sweep_partial_files(output)
+    with work_folder(output.absolute().parent, PULL_PREFIX) as folder:
         small: dict[str, bytes] = {}
         index = msgspec.json.decode(index_bytes, type=oci.Index)
         manifests = {item.digest for item in index.manifests}

@@ -10,7 +10,9 @@ PackagerError
 │   └── ConversionTimedOut    it was stopped after its time; carries that time
 ├── ModelRefused              the model is no model, or one that cannot be packed; nothing is written
 ├── SamplesRefused            a file of samples (calibration, goldens) does not fit the model
+├── WrongUsage                the command line cannot be read; carries the usage
 ├── RecipeRefused             options or a recipe file ask for what does not exist
+├── UnsignedRefused           nobody vouches for a bundle, and that was not accepted
 ├── RuntimeRefused            a runtime does not load or run a file, or dies of it
 ├── RegistryFailed            a registry refuses, is away, or sends other bytes
 └── NothingToPack             every variant was left out
@@ -102,6 +104,22 @@ class SamplesRefused(PackagerError):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+class WrongUsage(PackagerError):
+    """``usage`` is the usage of the command that was typed, several lines."""
+
+    def __init__(self, reason: str, usage: str) -> None:
+        super().__init__(reason)
+        self.usage = usage
+
+
+class UnsignedRefused(PackagerError):
+    """``what`` is the bundle's file or address."""
+
+    def __init__(self, what: object, reason: str) -> None:
+        super().__init__(f"{what}{reason}; --allow-unsigned accepts it")
+        self.what = what
 
 
 class RecipeRefused(PackagerError):

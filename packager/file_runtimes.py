@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from packager.quiet_tools import silence
 
 Array = NDArray[Any]
 
@@ -55,6 +56,7 @@ class OnnxFile:
     """onnxruntime on the CPU."""
 
     def __init__(self, path: Path) -> None:
+        silence()
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -77,7 +79,7 @@ class OpenVinoFile:
     """OpenVINO on the CPU, computing in fp32."""
 
     def __init__(self, path: Path) -> None:
-        sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
+        silence()
         import openvino
 
         settings = {

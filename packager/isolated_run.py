@@ -15,6 +15,7 @@ import msgspec
 from packager.child_process import Finished, run_to_end
 from packager.errors import RuntimeRefused
 from packager.file_runtimes import FileTensor
+from packager.quiet_tools import silenced
 from packager.run_variant import ANSWERS_FILE, JOB_FILE, RESULT_FILE, RunJob, RunResult
 from packager.samples import Sample, read_rows, write_rows
 
@@ -88,10 +89,11 @@ def ending(finished: Finished, timeout_s: float) -> str:
 
 
 def child_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The caller's environment, less what makes results differ from run to run; our own code can be imported."""
+    """The caller's environment, less what makes results differ from run to run; our own code can be imported;
+    tools report to nobody."""
     path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
     return {
-        **environ,
+        **silenced(environ),
         "PYTHONPATH": path,
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -45,7 +45,8 @@ class Recipe:
 
     ``targets`` of TARGETS. ``method`` of METHODS. ``fixed_shapes``: dimensions to freeze, by input.
     ``max_float_layers``: how many layers of an int8 variant may stay float to pass the gate. ``device_runtimes``: the
-    runtime versions of the devices it is meant for. ``variants``: routes of the recipe's own.
+    runtime versions of the devices it is meant for. ``max_repairs``: attempts to save an int8 variant; None: as many as
+    the size of its graph allows (packager.repair). ``variants``: routes of the recipe's own.
     """
 
     targets: tuple[str, ...] = ("cpu",)
@@ -53,6 +54,7 @@ class Recipe:
     method: str = "static_int8"
     fixed_shapes: dict[str, list[int]] = field(default_factory=dict)
     max_float_layers: int = 4
+    max_repairs: int | None = None
     device_runtimes: dict[str, str] = field(default_factory=dict)
     variants: tuple[Route, ...] = ()
 

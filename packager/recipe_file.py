@@ -4,6 +4,7 @@ targets = ["cpu", "gpu"]
 max_drop = 0.02
 method = "static_int8"                 # static_int8 | dynamic_int8 | dynamic_fp16 | none
 max_float_layers = 6
+max_repairs = 3                        # attempts to save an int8 variant; default: by the number of nodes
 [fixed_shapes]
 x = [1, 3, 224, 224]
 [device_runtimes]                      # what the devices have: a variant that needs a newer one is left out
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -47,7 +49,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] = ("cpu",)
     max_drop: float = 0.01
     method: str = "static_int8"
-    max_float_layers: int = 4
+    max_float_layers: Annotated[int, msgspec.Meta(ge=0)] = 4
+    max_repairs: Annotated[int, msgspec.Meta(ge=0)] | None = None
     fixed_shapes: dict[str, list[int]] = {}
     device_runtimes: dict[str, str] = {}
     variants: list[_Variant] = []
@@ -72,7 +75,7 @@ def read_recipe(path: Path) -> Recipe:
     return Recipe(
         targets=tuple(target for target in TARGETS if target in parsed.targets), max_drop=parsed.max_drop,
         method=parsed.method, fixed_shapes=parsed.fixed_shapes, max_float_layers=parsed.max_float_layers,
-        device_runtimes=parsed.device_runtimes,
+        max_repairs=parsed.max_repairs, device_runtimes=parsed.device_runtimes,
         variants=tuple(Route(**msgspec.structs.asdict(variant)) for variant in parsed.variants),
     )  # fmt: skip
 

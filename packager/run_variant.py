@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from packager.file_runtimes import OPENERS, FileTensor, runtime_version
+from packager.quiet_tools import silence
 from packager.samples import Sample, read_rows, write_rows
 
 JOB_FILE, ANSWERS_FILE, RESULT_FILE = "job.json", "answers.bin", "result.json"
@@ -71,6 +72,7 @@ def one_line(error: BaseException) -> str:
 def main() -> int:
     """Returns 0 when a result was written."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    silence()
     folder = Path(sys.argv[1]).parent
     job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=RunJob)
     result, answers = run_job(job)

@@ -13,9 +13,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from packager.child_process import Finished, run_to_end
 from packager.errors import ToolchainInstallFailed
+from packager.quiet_tools import silenced
 from packager.toolchain import Environment, Toolchain, environment_folder, installed, running_python
 
 STEP_TIMEOUT_S = 1800.0
@@ -27,7 +29,30 @@ BUILD_SPACE_FACTOR = 2
 SHEBANG_MAX_BYTES = 1024 * 1024
 PIP_INSTALL = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--progress-bar", "off")
 
+DOWNLOADS = ("Looking in", "Collecting", "Downloading", "Using cached", "Obtaining")
+"""How pip's lines begin while it fetches; it says "Installing" only at the end."""
+
 Say = Callable[[str], None]
+
+
+class Step(NamedTuple):
+    """``title`` of the work and, while it runs, ``doing``: "13 packages", "installing"."""
+
+    title: str
+    doing: str
+    command: list[str | Path]
+
+    @property
+    def words(self) -> str:
+        return f"{self.doing} {self.title}".strip()
+
+    def progress(self, last_lines: Sequence[str], seconds: int) -> str:
+        """One line; nothing of a tool's own output gets into it, warnings least of all."""
+        if self.doing != "installing":
+            return f"{self.words}, {seconds} s"
+        said = [line for line in last_lines if line.startswith((*DOWNLOADS, "Installing"))]
+        doing = "downloading" if said and said[-1].startswith(DOWNLOADS) else self.doing
+        return f"{self.title}, {doing}, {seconds} s"
 
 
 def install(
@@ -82,8 +107,8 @@ def _build(toolchain: Toolchain, building: Path, target: Path, environ: Mapping[
     _require_space(toolchain, building.parent)
     building.mkdir()
     try:
-        for step, command in _commands(toolchain, building):
-            _run_step(toolchain, step, command, building, environ, say)
+        for step in _steps(toolchain, building):
+            _run_step(toolchain, step, building, environ, say)
         _point_scripts_to(target, building)
         building.rename(target)
     finally:
@@ -99,30 +124,30 @@ def _require_space(toolchain: Toolchain, folder: Path) -> None:
         raise ToolchainInstallFailed(toolchain.name, "checking the disk", reason)
 
 
-def _commands(toolchain: Toolchain, building: Path) -> Iterator[tuple[str, list[str | Path]]]:
+def _steps(toolchain: Toolchain, building: Path) -> Iterator[Step]:
     python = building / "bin" / "python"
-    yield "making the environment", [sys.executable, "-I", "-m", "venv", building]
+    yield Step("the environment", "making", [sys.executable, "-I", "-m", "venv", building])
     for step in toolchain.steps:
         count = len(step.requirements)
         what = step.requirements[0] if count == 1 else f"{count} packages"
-        yield f"installing {what}", [python, "-I", *PIP_INSTALL, *step.options, *step.requirements]
-    yield "trying it", [python, "-I", "-c", toolchain.smoke]
+        yield Step(what, "installing", [python, "-I", *PIP_INSTALL, *step.options, *step.requirements])
+    yield Step("it", "trying", [python, "-I", "-c", toolchain.smoke])
 
 
-def _run_step(
-    toolchain: Toolchain, step: str, command: Sequence[str | Path], building: Path, environ: Mapping[str, str], say: Say
-) -> None:
-    say(f"toolchain {toolchain.name}: {step}")
+def _run_step(toolchain: Toolchain, step: Step, building: Path, environ: Mapping[str, str], say: Say) -> None:
+    say(f"toolchain {toolchain.name}: {step.words}")
     beats = 0
+    seen: list[str] = []
 
     def heartbeat(last_line: str) -> None:
         nonlocal beats
         beats += 1
+        seen.append(last_line)
         if beats % HEARTBEATS_A_LINE == 0:
-            say(f"toolchain {toolchain.name}: {step}, {beats} s: {last_line[:100]}")
+            say(f"toolchain {toolchain.name}: {step.progress(seen, beats)}")
 
     finished = run_to_end(
-        command,
+        step.command,
         environ=without_python_settings(environ),
         working_folder=building,
         log=building / "install.log",
@@ -130,12 +155,13 @@ def _run_step(
         heartbeat=heartbeat,
     )
     if finished.returncode != 0:
-        raise ToolchainInstallFailed(toolchain.name, step, _reason(finished), finished.last_lines)
+        raise ToolchainInstallFailed(toolchain.name, step.words, _reason(finished), finished.last_lines)
 
 
 def without_python_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment less what would lead the child's Python to our own packages."""
-    return {name: value for name, value in environ.items() if name not in {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}}
+    ours = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+    return {name: value for name, value in silenced(environ).items() if name not in ours}
 
 
 def _reason(finished: Finished) -> str:

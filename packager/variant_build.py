@@ -18,7 +18,7 @@ from packager.errors import ConverterError, PackagerError, RuntimeRefused, Toolc
 from packager.file_runtimes import missing_pip_line
 from packager.isolated_run import ModelRunner
 from packager.recipe import Route
-from packager.repair import Repair, repairs
+from packager.repair import Repair, max_repairs, repairs
 from packager.variant_check import Checked, check_file
 from packager.variant_file import file_facts
 from packager.workshop import Workshop
@@ -89,7 +89,7 @@ def _cannot(made: Converter, route: Route, shop: Workshop) -> str:
 def _build(made: Converter, route: Route, shop: Workshop, timings: dict[str, float]) -> RouteOutcome:
     first = _attempt(made, route, shop, {}, timings)
     tried = [first]
-    plan = repairs(route.converter, shop.recipe.max_float_layers)
+    plan = repairs(route.converter, shop.recipe.max_float_layers, _max_repairs(shop))
     repair: Repair | None = None
     while not tried[-1].checked.verdict.passed:
         found = [(item.options, item.checked.verdict, item.converted.ranking) for item in tried]
@@ -113,6 +113,11 @@ def _build(made: Converter, route: Route, shop: Workshop, timings: dict[str, flo
     shop.say(f"{route.name}: {_numbers(last.checked.verdict)}")
     spec = _spec(route, shop, last, [f"repaired: {repair.words}"] if repair else [])
     return replace(common, spec=spec, files=last.files())
+
+
+def _max_repairs(shop: Workshop) -> int:
+    chosen = shop.recipe.max_repairs
+    return max_repairs(shop.source.nodes) if chosen is None else chosen
 
 
 def _repaired(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from typing import NoReturn
 
 from edge_contracts._version import __version__
+from packager.errors import WrongUsage
 
 ROOMS = ("packager.cli.build", "packager.cli.inspect", "packager.cli.transfer", "packager.cli.toolchain")
 """Modules with ``register(subparsers, common)``, in the order of the help. None imports at module level what only its
@@ -22,16 +24,24 @@ EPILOG = """examples:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """Raises WrongUsage where argparse would print and exit: what is printed depends on --json."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongUsage(message, self.format_usage())
+
+
 def parser() -> argparse.ArgumentParser:
-    """The whole parser."""
-    top = argparse.ArgumentParser(
+    """The whole parser. Parsing raises WrongUsage, and SystemExit(0) after --help and --version."""
+    top = Parser(
         prog="mindpack",
         description="Turn one model into one bundle with a variant for every edge device.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"mindpack {__version__}")
-    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subparsers = top.add_subparsers(dest="command", metavar="COMMAND")
+    top.set_defaults(run=None, shown=top)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print one JSON document on stdout")
     for room in ROOMS:

@@ -55,14 +55,17 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
 def _build(args: argparse.Namespace) -> int:
     from packager.build_report import write_report
     from packager.bundle_view import document
-    from packager.pipeline import BuildTools, available_bytes, build, usable_cpus
+    from packager.pipeline import BuildTools, available_bytes, build, check_request, usable_cpus
+    from packager.work_folder import BUILD_PREFIX, sweep_partial_files, work_folder
 
     say = _speaker(time.monotonic)
     request = _request(args)
+    check_request(request)
     if args.install_toolchains:
         _install_toolchains(request, say)
-    with tempfile.TemporaryDirectory(prefix="mindpack-build-") as folder:
-        tools = BuildTools(Path(folder), os.environ, say, available_bytes=available_bytes(), cpus=usable_cpus())
+    sweep_partial_files(request.output)
+    with work_folder(Path(tempfile.gettempdir()), BUILD_PREFIX) as folder:
+        tools = BuildTools(folder, os.environ, say, available_bytes=available_bytes(), cpus=usable_cpus())
         result = build(request, tools)
     report = write_report(result, request.output)
     say(f"wrote {request.output} ({result.size_bytes / 1000:.0f} kB) and {report.name}")

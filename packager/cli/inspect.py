@@ -19,14 +19,14 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
         epilog="example:\n  mindpack inspect digits-1.0.0.mindie\n\nReads metadata only; `verify` reads every byte.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    inspect.add_argument("bundle", type=Path, metavar="BUNDLE")
+    inspect.add_argument("bundle", type=Path, metavar="BUNDLE", help="the bundle's file (.mindie)")
     inspect.set_defaults(run=_inspect)
     verify = subparsers.add_parser(
         "verify", parents=[common], help="check every byte of a bundle",
         epilog="example:\n  mindpack verify digits-1.0.0.mindie --allow-unsigned",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    verify.add_argument("bundle", type=Path, metavar="BUNDLE")
+    verify.add_argument("bundle", type=Path, metavar="BUNDLE", help="the bundle's file (.mindie)")
     verify.add_argument("--allow-unsigned", action="store_true", help="accept a bundle that nobody signed")
     verify.set_defaults(run=_verify)
 
@@ -47,14 +47,13 @@ def _inspect(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     from edge_contracts.archive import open_bundle
+    from packager.errors import UnsignedRefused
 
     archive = open_bundle(args.bundle)
     archive.verify()
     blobs = archive.bundle.blobs()
     if not args.allow_unsigned:
-        text = f"{args.bundle}: every byte is as its digests say, but it is {UNSIGNED}; --allow-unsigned accepts it"
-        print("mindpack: " + red(text, sys.stderr.isatty()), file=sys.stderr)
-        return 1
+        raise UnsignedRefused(args.bundle, f": every byte is as its digests say, but it is {UNSIGNED}")
     print(red(UNSIGNED, sys.stderr.isatty()), file=sys.stderr)
     if args.json:
         told = {"digest": archive.bundle.digest, "blobs": len(blobs), "bytes": sum(blobs.values()), "signed": False}

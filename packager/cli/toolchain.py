@@ -24,7 +24,8 @@ from packager.toolchain import (
 
 def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
     toolchain = subparsers.add_parser("toolchain", help="install a converter's environment")
-    verbs = toolchain.add_subparsers(dest="verb", metavar="VERB", required=True)
+    toolchain.set_defaults(shown=toolchain)
+    verbs = toolchain.add_subparsers(dest="verb", metavar="VERB")
     install = verbs.add_parser(
         "install",
         parents=[common],
@@ -32,7 +33,7 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
         epilog="example:\n  mindpack toolchain install tflite\n\nMINDEDGE_TOOLCHAINS chooses another folder.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    install.add_argument("name", choices=toolchain_names())
+    install.add_argument("name", choices=toolchain_names(), help="which one")
     install.set_defaults(run=_install)
     listing = verbs.add_parser(
         "list",

@@ -20,8 +20,8 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
         epilog="example:\n  mindpack diff digits-1.0.0.mindie digits-1.1.0.mindie",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    diff.add_argument("old", type=Path, metavar="OLD")
-    diff.add_argument("new", type=Path, metavar="NEW")
+    diff.add_argument("old", type=Path, metavar="OLD", help="the bundle before")
+    diff.add_argument("new", type=Path, metavar="NEW", help="the bundle after")
     diff.set_defaults(run=_diff)
     push = subparsers.add_parser(
         "push", parents=[common], help="send a bundle to an OCI registry (only what is not there yet)",
@@ -29,7 +29,7 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
         "The tag is the bundle's version unless the URL names one.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    push.add_argument("bundle", type=Path, metavar="BUNDLE")
+    push.add_argument("bundle", type=Path, metavar="BUNDLE", help="the bundle's file (.mindie)")
     push.add_argument("url", metavar="URL", help="https://HOST/REPOSITORY[:TAG]")
     push.set_defaults(run=_push)
     pull = subparsers.add_parser(
@@ -38,7 +38,7 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     pull.add_argument("url", metavar="URL", help="https://HOST/REPOSITORY:TAG or ...@sha256:DIGEST")
-    pull.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+    pull.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the file to write (.mindie)")
     pull.set_defaults(run=_pull)
     for parser in (push, pull):
         parser.add_argument("--token-file", metavar="F|-", help=f"the registry's token (or {TOKEN_VARIABLE})")
@@ -62,8 +62,7 @@ def _push(args: argparse.Namespace) -> int:
     from edge_contracts.archive import open_bundle
     from packager.distribution import push
 
-    if not _accepts_unsigned(args, str(args.bundle)):
-        return 1
+    _accept_unsigned(args, str(args.bundle))
     archive = open_bundle(args.bundle)
     archive.verify()
     client = _client(args)
@@ -75,8 +74,7 @@ def _pull(args: argparse.Namespace) -> int:
     from packager.distribution import pull
     from packager.errors import RecipeRefused
 
-    if not _accepts_unsigned(args, args.url):
-        return 1
+    _accept_unsigned(args, args.url)
     client = _client(args)
     tag = client.reference.tag
     if tag is None:
@@ -112,15 +110,14 @@ def _token(token_file: str | None) -> str | None:
     return os.environ.get(TOKEN_VARIABLE) or None
 
 
-def _accepts_unsigned(args: argparse.Namespace, what: str) -> bool:
+def _accept_unsigned(args: argparse.Namespace, what: str) -> None:
+    """Raises UnsignedRefused unless it was accepted; then the warning is printed."""
     from packager.cli.inspect import UNSIGNED, red
+    from packager.errors import UnsignedRefused
 
-    if args.allow_unsigned:
-        print(red(UNSIGNED, sys.stderr.isatty()), file=sys.stderr)
-        return True
-    text = f"{what} is {UNSIGNED}; --allow-unsigned accepts it"
-    print("mindpack: " + red(text, sys.stderr.isatty()), file=sys.stderr)
-    return False
+    if not args.allow_unsigned:
+        raise UnsignedRefused(what, f" is {UNSIGNED}")
+    print(red(UNSIGNED, sys.stderr.isatty()), file=sys.stderr)
 
 
 def _done(args: argparse.Namespace, transfer: Any, what: str) -> int:

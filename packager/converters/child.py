@@ -12,6 +12,7 @@ import msgspec
 from packager.converters.converter import ConversionJob, Converted
 from packager.converters.registry import converter
 from packager.errors import PackagerError
+from packager.quiet_tools import silence
 from packager.run_variant import one_line
 
 JOB_FILE, RESULT_FILE = "job.json", "result.json"
@@ -48,6 +49,7 @@ def _progress(text: str) -> None:
 def main() -> None:
     """Ends with status 0 when a result was written."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    silence()
     folder = Path(sys.argv[1]).parent
     job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ConversionJob)
     (folder / RESULT_FILE).write_bytes(msgspec.json.encode(run_conversion(job)))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from packager.child_process import Finished, run_to_end
 from packager.converters.tflite_precision import require_full_precision
 from packager.errors import ConversionTimedOut, ConverterError
+from packager.quiet_tools import silenced
 from packager.toolchain import Environment
 
 NAME = "onnx2tf"
@@ -42,14 +43,15 @@ def convert(
     timeout_s: float,
     heartbeat: Callable[[str], None],
     fixed_shapes: Mapping[str, Sequence[int]] | None = None,
+    work_dir: Path | None = None,
 ) -> TfliteModel:
     """Convert one self-contained ONNX file; the same bytes give the same bytes.
 
     `fixed_shapes` freezes free dimensions by input name. A free batch dimension stays free, image-like tensors may
-    become channels-last. `heartbeat` is called about once a second with the tool's last line. Raises ConverterError,
-    ConversionTimedOut.
+    become channels-last. `heartbeat` is called about once a second with the tool's last line. `work_dir` holds its
+    temporary files (default: the system's place). Raises ConverterError, ConversionTimedOut.
     """
-    with tempfile.TemporaryDirectory(prefix="mindpack-onnx2tf-") as name:
+    with tempfile.TemporaryDirectory(prefix="onnx2tf-", dir=work_dir) as name:
         folder = Path(name)
         (folder / SOURCE_FILE).write_bytes(onnx_model)
         finished = _run(folder, environment, environ, timeout_s, heartbeat, fixed_shapes or {})
@@ -99,7 +101,7 @@ def _shape_options(fixed_shapes: Mapping[str, Sequence[int]]) -> list[str]:
 def _child_environment(folder: Path, environment: Environment, environ: Mapping[str, str]) -> dict[str, str]:
     """Only what the tool needs: nothing of the caller's Python, no accelerator, temporary files in `folder`."""
     return {
-        **{name: environ[name] for name in PASSED_ON if name in environ},
+        **silenced({name: environ[name] for name in PASSED_ON if name in environ}),
         "PATH": f"{environment.scripts}:/usr/bin:/bin",
         "HOME": str(folder),
         "TMPDIR": str(folder),

@@ -7,10 +7,11 @@ with paths into ``rt_info``. Both are taken out; the weights file is the same ea
 from __future__ import annotations
 
 import re
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
+
+from packager.quiet_tools import silence
 
 FILE_NAME, WEIGHTS_NAME = "model.xml", "model.bin"
 _NUMBERED = re.compile(r"[A-Z]\w*_\d+")
@@ -18,7 +19,7 @@ _NUMBERED = re.compile(r"[A-Z]\w*_\d+")
 
 def openvino() -> Any:
     """The module, its telemetry switched off before it is imported."""
-    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
+    silence()
     import openvino
 
     return openvino

@@ -26,8 +26,10 @@ class TfliteFp32:
         toolchain = load_toolchain("tflite")
         environment = require_installed(toolchain, toolchains_root(job.environ))
         content = self_contained(Path(job.model))
-        made = onnx2tf_runner.convert(content, environment, job.environ, TIMEOUT_S, progress, job.fixed_shapes or None)
         out = Path(job.out)
+        made = onnx2tf_runner.convert(
+            content, environment, job.environ, TIMEOUT_S, progress, job.fixed_shapes or None, out.parent
+        )
         out.mkdir(parents=True, exist_ok=True)
         (out / FILE_NAME).write_bytes(made.content)
         return Converted(entry=FILE_NAME, tools=_versions(toolchain), notes=list(made.notes))

@@ -16,6 +16,7 @@ class SourceModel:
 
     ``runtime`` runs it as it is and is the reference for every variant. ``weight_bytes`` counts all of them.
     ``file_names``: the file's own names of tensors that the signature names otherwise.
+    ``nodes``: of the graph, constants aside; 0 where they were not counted.
     ``precision``: fp32, fp16 or int8, as most weights are stored. ``stateful``: it keeps state between calls.
     """
 
@@ -33,4 +34,5 @@ class SourceModel:
     opset: int | None = None
     ir_version: int | None = None
     operators: list[str] = field(default_factory=list)
+    nodes: int = 0
     notes: list[str] = field(default_factory=list)

@@ -13,6 +13,7 @@ from packager.sources.external_data import ExternalRange, all_tensors, external_
 from packager.sources.model import SourceModel
 from packager.sources.onnx_graph import (
     default_opset,
+    node_count,
     operators,
     refuse_broken_weights,
     refuse_repeated_names,
@@ -38,7 +39,7 @@ def read_onnx(path: Path) -> SourceModel:
         signature=read_signature(path, model),
         weight_bytes=sum(tensor_bytes(tensor) or 0 for tensor in all_tensors(model)),
         precision=stored_precision(model), opset=default_opset(model), ir_version=int(model.ir_version),
-        operators=operators(model),
+        operators=operators(model), nodes=node_count(model),
     )  # fmt: skip
 
 

@@ -95,6 +95,13 @@ def operators(model: Any) -> list[str]:
     return sorted(found)
 
 
+def node_count(model: Any) -> int:
+    """Nodes that compute something, those inside control flow included."""
+    from packager.sources.external_data import all_graphs
+
+    return sum(node.op_type != "Constant" for graph in all_graphs(model) for node in graph.node)
+
+
 def stored_precision(model: Any) -> str:
     """fp32, fp16 or int8: as most weight bytes are stored; a model that quantises is int8."""
     from packager.sources.external_data import tensor_bytes

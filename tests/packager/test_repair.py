@@ -13,7 +13,7 @@ from edge_contracts.bundle import Accuracy
 from edge_contracts.parity import Verdict
 from packager.pipeline import BuildRequest, BuildTools, build
 from packager.recipe import Recipe, Route
-from packager.repair import Tried, repairs
+from packager.repair import Tried, max_repairs, repairs
 from tests.packager.models import save
 
 INT8 = Route("onnxruntime", "int8", "cpu", "onnx_int8_static")
@@ -25,7 +25,7 @@ def failed(options: dict[str, str], drop: float, ranking: list[str] | None = Non
 
 
 def test_ranges_are_tried_first_then_layers_stay_float_one_two_four() -> None:
-    plan = repairs("onnx_int8_static", 4)
+    plan = repairs("onnx_int8_static", 4, 6)
     tried = [failed({}, 0.5)]
     seen: list[dict[str, str]] = []
     drops = iter([0.2, 0.3, 0.2, 0.1, 0.1, 0.1])
@@ -44,12 +44,32 @@ def test_ranges_are_tried_first_then_layers_stay_float_one_two_four() -> None:
 
 
 def test_a_budget_of_no_layers_tries_ranges_only() -> None:
-    plan = repairs("onnx_int8_static", 0)
+    plan = repairs("onnx_int8_static", 0, 6)
     assert plan([failed({}, 0.5), failed({"method": "percentile"}, 0.5), failed({"method": "entropy"}, 0.5)]) is None
 
 
+def test_a_large_graph_gets_fewer_repairs_and_a_graph_of_any_size_the_ways_of_taking_ranges() -> None:
+    assert [max_repairs(nodes) for nodes in (0, 10, 100, 250, 330, 100_000)] == [1000, 100, 10, 4, 3, 2]
+
+
+def test_layers_are_not_ranked_when_no_repair_is_left_to_use_the_ranking() -> None:
+    tried = [failed({}, 0.5), failed({"method": "percentile"}, 0.4), failed({"method": "entropy"}, 0.5)]
+    assert repairs("onnx_int8_static", 4, 2)(tried) is None
+    assert repairs("onnx_int8_static", 4, 3)(tried) is None
+    assert repairs("onnx_int8_static", 4, 4)(tried) is not None
+
+
+@pytest.mark.parametrize("limit", range(8))
+def test_there_are_never_more_repairs_than_the_limit(limit: int) -> None:
+    plan = repairs("onnx_int8_static", 4, limit)
+    tried = [failed({}, 0.5)]
+    while (repair := plan(tried)) is not None:
+        tried.append(failed(repair.options, 0.4, ["a", "b", "c", "d"] if "rank" in repair.options else None))
+    assert len(tried) - 1 <= limit
+
+
 def test_what_is_no_int8_converter_is_not_repaired() -> None:
-    assert repairs("onnx_fp32", 4)([failed({}, 0.5)]) is None
+    assert repairs("onnx_fp32", 4, 6)([failed({}, 0.5)]) is None
 
 
 SPREAD = np.concatenate([np.full(4, 4000.0), np.ones(12)]).astype(np.float32)
@@ -103,6 +123,13 @@ def test_without_a_budget_it_is_left_out_and_the_report_says_what_was_tried(tmp_
     assert outcome.left_out is not None
     assert outcome.left_out.reason.endswith("2 repairs did not help")
     assert [line.partition(":")[0] for line in outcome.tried] == ["as it is", "{'method'", "{'method'"]
+
+
+def test_a_recipe_may_forbid_repairs(tmp_path: Path) -> None:
+    outcome = run(tmp_path, max_drop=0.03, max_repairs=0).outcomes[1]
+    assert outcome.left_out is not None
+    assert "repairs" not in outcome.left_out.reason
+    assert outcome.tried == []
 
 
 def test_openvino_int8_takes_every_repair_that_is_planned_for_it(tmp_path: Path) -> None:
