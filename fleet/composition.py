@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -21,7 +19,7 @@ from fleet.broker.embedded import embedded_broker
 from fleet.broker.link import Incoming, ServerLink
 from fleet.broker.mosquitto import mosquitto_broker
 from fleet.config import FleetConfig
-from fleet.errors import FleetError, PublishRefused
+from fleet.errors import PublishRefused
 from fleet.http.api_types import Health
 from fleet.http.app import make_app
 from fleet.http.listener import HttpListener, bind
@@ -36,6 +34,7 @@ from fleet.services.bundles import Bundles
 from fleet.services.clock import unix_ms
 from fleet.services.enrolment import Enrolment
 from fleet.services.inventory import Effects, Inventory
+from fleet.services.link_watch import LinkWatch
 from fleet.services.reading import Reading
 from fleet.services.retention import Retention
 from fleet.services.rollouts import Rollouts
@@ -43,8 +42,6 @@ from fleet.services.ticker import Ticker
 from fleet.services.wishes import Wishes
 from fleet.store.sql.unit_of_work import SqlStore
 
-_log = logging.getLogger(__name__)
-WATCH_S = 0.2
 DATABASE_FILE = "fleet.db"
 Connect = Callable[[Broker, Callable[[Incoming], None]], ServerLink]
 
@@ -52,6 +49,11 @@ Connect = Callable[[Broker, Callable[[Incoming], None]], ServerLink]
 class _Startable(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
+
+
+class _Supervised(_Startable, Protocol):
+    @property
+    def failure(self) -> str | None: ...
 
 
 def make_broker(config: FleetConfig) -> Broker:
@@ -87,7 +89,8 @@ class FleetServer:
         self._intake = Intake(Inventory(self._store).ingest, self._after_batch, unix_ms)
         self._retention = Retention(self._store, unix_ms)
         self._ticker = Ticker(self._tick)
-        self._watch = _LinkWatch(lambda: self.connected, self._reconnected)
+        self._watch = LinkWatch(lambda: self.connected, self._reconnected)
+        self._threads: tuple[_Supervised, ...] = (self._intake, self._accounts, self._ticker, self._watch)
         self.url = ""
         self.mqtt_port = 0
 
@@ -101,7 +104,7 @@ class FleetServer:
         with contextlib.ExitStack() as starting:
             listener = self._prepare(starting)
             self._start_broker(starting)
-            for part in (self._intake, self._accounts, self._ticker, self._watch):
+            for part in self._threads:
                 _started(starting, part)
             self._serve_http(starting, listener)
             self._running = starting.pop_all()
@@ -171,6 +174,7 @@ class FleetServer:
 
     def _health(self) -> Health:
         reasons = [] if self.connected else ["no connection to the MQTT broker: devices are not heard"]
+        reasons += [part.failure for part in self._threads if part.failure is not None]
         return Health(
             status="degraded" if reasons else "ok", version=__version__, broker_connected=self.connected,
             mqtt_port=self.mqtt_port, reasons=reasons,
@@ -193,38 +197,6 @@ class FleetServer:
                        {(("state", state),): count for state, count in states.items()}),
             ]
         )  # fmt: skip
-
-
-class _LinkWatch:
-    """Calls ``on_connected`` each time the link has come up, so that what got lost meanwhile is sent again."""
-
-    def __init__(self, is_connected: Callable[[], bool], on_connected: Callable[[], int]) -> None:
-        self._is_connected = is_connected
-        self._on_connected = on_connected
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="link-watch", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        served, first = False, True
-        while not self._stopping.wait(WATCH_S):
-            connected = self._is_connected()
-            if connected and not served:
-                try:
-                    sent = self._on_connected()
-                except FleetError as error:
-                    _log.warning("wishes are sent later: %s", error)
-                    continue
-                if not first:
-                    _log.warning("the MQTT broker is back: recovered; %d devices are sent their wish again", sent)
-                first = False
-            served = connected
 
 
 def _started(starting: contextlib.ExitStack, part: _Startable) -> None:

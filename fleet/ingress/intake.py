@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from fleet.errors import RecordRefused, StoreError
 from fleet.ingress.decoding import decode
 from fleet.services.clock import NowMs
 from fleet.services.inventory import Effects, Received
+from fleet.supervised_thread import SupervisedThread
 
 _log = logging.getLogger(__name__)
 BATCH = 500
@@ -58,19 +58,22 @@ class Intake:
         self._now_ms = now_ms
         self._monotonic = monotonic
         self._queue: queue.Queue[tuple[Incoming, int]] = queue.Queue(QUEUE)
-        self._stopping = threading.Event()
+        self._in_hand: list[tuple[Incoming, Received]] = []
         self._failing = False
-        self._thread = threading.Thread(target=self._run, name="ingest", daemon=True)
+        self.thread = SupervisedThread("ingest", "devices' messages", lambda: self.take_batch(0.5))
         self.counters = Counters()
 
+    @property
+    def failure(self) -> str | None:
+        """One line while the batch in hand cannot be taken in."""
+        return self.thread.failure
+
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
         """Ends after the batch in hand; the rest is unacknowledged and comes again."""
-        self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self.thread.stop()
 
     def put(self, incoming: Incoming) -> None:
         """Returns at once. What does not fit in the queue is not acknowledged, so the broker keeps it."""
@@ -80,11 +83,28 @@ class Intake:
             self.counters.overflow += 1
 
     def take_batch(self, wait_s: float) -> int:
-        """Waits up to ``wait_s`` for a first message, gathers, stores, acknowledges; how many messages that were."""
+        """Waits up to ``wait_s`` for a first message, gathers, stores, acknowledges; how many messages that were.
+
+        After a failure that nobody foresaw the same batch is tried again, so that none of it is lost to this session.
+        """
+        count = len(self._in_hand)
+        if not self._in_hand:
+            gathered = self._gather(wait_s)
+            count = len(gathered)
+            self._in_hand = [
+                (incoming, received) for incoming, at_ms in gathered if (received := self._decoded(incoming, at_ms))
+            ]
+        if self._commit([received for _, received in self._in_hand]):
+            for incoming, _ in self._in_hand:
+                incoming.ack()
+        self._in_hand = []
+        return count
+
+    def _gather(self, wait_s: float) -> list[tuple[Incoming, int]]:
         try:
             gathered = [self._queue.get(timeout=wait_s) if wait_s > 0 else self._queue.get_nowait()]
         except queue.Empty:
-            return 0
+            return []
         until_s = self._monotonic() + (GATHER_S if wait_s > 0 else 0)
         while len(gathered) < BATCH:
             left_s = until_s - self._monotonic()
@@ -92,18 +112,7 @@ class Intake:
                 gathered.append(self._queue.get(timeout=left_s) if left_s > 0 else self._queue.get_nowait())
             except queue.Empty:
                 break
-        self._store(gathered)
-        return len(gathered)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self.take_batch(0.5)
-
-    def _store(self, gathered: list[tuple[Incoming, int]]) -> None:
-        decoded = [(incoming, received) for incoming, at_ms in gathered if (received := self._decoded(incoming, at_ms))]
-        if self._commit([received for _, received in decoded]):
-            for incoming, _ in decoded:
-                incoming.ack()
+        return gathered
 
     def _decoded(self, incoming: Incoming, at_ms: int) -> Received | None:
         try:
@@ -128,7 +137,7 @@ class Intake:
                 if not self._failing:
                     _log.warning("devices' messages wait with the broker: %s", error)
                 self._failing = True
-                if self._stopping.wait(RETRY_S):
+                if self.thread.stopping.wait(RETRY_S):
                     return False
         return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import Protocol
 
@@ -11,10 +10,9 @@ import msgspec
 from fleet.broker.broker import DeviceAccount
 from fleet.broker.verifiers import Verifiers
 from fleet.domain.device import DeviceState
-from fleet.errors import BrokerError, StoreError
 from fleet.store.unit_of_work import Store
+from fleet.supervised_thread import SupervisedThread
 
-_log = logging.getLogger(__name__)
 GATHER_S = 0.2
 WAIT_S = 10.0
 
@@ -35,8 +33,12 @@ class AccountKeeper:
         self._condition = threading.Condition()
         self._wanted = 0
         self._loaded = 0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="accounts", daemon=True)
+        self.thread = SupervisedThread("accounts", "changed device accounts", self._step)
+
+    @property
+    def failure(self) -> str | None:
+        """One line while changed accounts cannot be loaded."""
+        return self.thread.failure
 
     def load(self) -> None:
         """Gives the broker the accounts of all active devices. Raises StoreError, BrokerError."""
@@ -53,14 +55,13 @@ class AccountKeeper:
         )
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self.thread.stopping.set()
         with self._condition:
             self._condition.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self.thread.stop()
 
     def changed(self, wait_s: float = WAIT_S) -> bool:
         """Asks for a load and waits for one that began after this call; False when it did not come in time."""
@@ -68,21 +69,18 @@ class AccountKeeper:
             self._wanted += 1
             mine = self._wanted
             self._condition.notify_all()
-            return self._condition.wait_for(lambda: self._loaded >= mine or self._stopping.is_set(), wait_s)
+            self._condition.wait_for(lambda: self._loaded >= mine or self.thread.stopping.is_set(), wait_s)
+            return self._loaded >= mine
 
-    def _run(self) -> None:
-        while True:
-            with self._condition:
-                self._condition.wait_for(lambda: self._wanted > self._loaded or self._stopping.is_set())
-            if self._stopping.wait(self._gather_s):
-                return
-            with self._condition:
-                covered = self._wanted
-            try:
-                self.load()
-            except (BrokerError, StoreError, OSError) as error:
-                _log.warning("device accounts: %s", error)
-                continue  # tried again after the next gathering
-            with self._condition:
-                self._loaded = covered
-                self._condition.notify_all()
+    def _step(self) -> None:
+        """One load, when one is wanted; a load that failed is still wanted."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._wanted > self._loaded or self.thread.stopping.is_set())
+        if self.thread.stopping.wait(self._gather_s):
+            return
+        with self._condition:
+            covered = self._wanted
+        self.load()
+        with self._condition:
+            self._loaded = covered
+            self._condition.notify_all()

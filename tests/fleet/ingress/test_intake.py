@@ -102,10 +102,24 @@ def test_a_store_that_is_busy_is_waited_for_and_said_once(
     ]  # fmt: skip
 
 
+def test_a_batch_that_met_an_unforeseen_fault_is_tried_again_and_nothing_of_it_is_lost(
+    intake: Intake, sink: Sink
+) -> None:
+    sink.failures = [AssertionError("a bug of ours"), AssertionError("a bug of ours")]
+    for payload in (GOOD, b"garbage", GOOD):
+        intake.put(sink.incoming(payload))
+    assert intake.thread.turn() > 0
+    assert intake.thread.turn() > 0
+    assert (sink.stored, sink.acks, intake.failure is None) == ([], 1, False)
+    assert intake.thread.turn() == 0
+    assert (len(sink.stored), sink.acks, intake.failure) == (2, 3, None)
+    assert intake.counters.malformed == 1
+
+
 def test_nothing_is_acknowledged_that_was_not_stored(intake: Intake, sink: Sink) -> None:
     sink.failures = [StoreUnavailable("disk full")] * 1000
     intake.put(sink.incoming(GOOD))
-    intake._stopping.set()
+    intake.thread.stopping.set()
     intake.take_batch(0)
     assert (sink.stored, sink.acks) == ([], 0)
 
