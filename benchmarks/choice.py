@@ -4,7 +4,8 @@
 
 Models: python -m benchmarks.models --help; what is missing is made first (minutes, once). Batch 1. For each model and
 load one run: ``mindie bench`` chooses, then all entrants are raced to the end beside ONNX Runtime (choice_race.py).
-"busy": one process of equal priority burns one CPU meanwhile. Nets with random weights stand for speed only.
+"busy": one process of equal priority burns one CPU meanwhile. "float": the best candidate without int8, which is what
+a net is left with whose int8 variants fail their gate. Nets with random weights stand for speed only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.models.bundles import files_of
 from benchmarks.models.catalogue import MODELS
 
 LOADS = ("idle", "busy")
-ROLES = ("default", "tuned", "choice", "oracle")
+ROLES = ("default", "tuned", "float", "choice", "oracle")
 
 
 def main() -> int:
@@ -68,12 +69,15 @@ def _arguments() -> argparse.Namespace:
 def _lines(run: dict[str, Any]) -> str:
     """One model under one load, for a person."""
     head = f"{run['model']}, {run['load']}{'' if run['trained'] else ' (random weights: speed only)'}"
-    lines = [head, f"  {'':8}{'p50 ms':>10}{'p90 ms':>10}{'p99 ms':>10}{'p50 x':>8}{'p99 x':>8}"]
+    lines = [head, f"  {'':8}{'p50 ms':>10}{'p90 ms':>10}{'p99 ms':>10}{'p50 x':>8}{'p99 x':>8}{'cosine':>9}"]
     default = run["figures"]["default"]
     for role in ROLES:
         one = run["figures"][role]
         ratios = "".join(f"{default[name] / one[name]:>8.2f}" for name in ("p50", "p99"))
-        lines.append(f"  {role:8}{one['p50']:>10.3f}{one['p90']:>10.3f}{one['p99']:>10.3f}{ratios}  {one['name']}")
+        lines.append(
+            f"  {role:8}{one['p50']:>10.3f}{one['p90']:>10.3f}{one['p99']:>10.3f}{ratios}{one['cosine']:>9.5f}"
+            f"  {one['name']}"
+        )
     accuracy = run["accuracy"]
     if accuracy:
         lines.append(

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,8 @@ from agent.selection.trial_protocol import Phase, TrialRequest, TrialResult
 from edge_contracts.archive import open_bundle
 
 FOREVER = float("inf")
-FIRST_SLICE_S, LONG_SLICE_S = 0.05, 0.1
+FIRST_SLICE_S, LONG_SLICE_S = 0.05, 0.08
+AT_ONCE = 2
 IN_REACH = 5
 DEFAULT = "default"
 
@@ -59,8 +61,9 @@ class Ready:
 
 @dataclass
 class Outcome:
-    """figures: role ("choice", "default", "tuned", "oracle") to its numbers. pairs: "choice/tuned" and "choice/oracle"
-    to p90 and p50 ratios with bounds. field: p90 and p50 of all in the first race. refused: name to reason."""
+    """figures: role ("choice", "default", "tuned", "oracle", "float": the best without int8) to its numbers. pairs:
+    "choice/tuned" and "choice/oracle" to p90 and p50 ratios with bounds. field_ms: p90 and p50 of all in the first race.
+    refused: name to reason."""
 
     bench: dict[str, Any]
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -102,18 +105,26 @@ def _open_all(folder: BundleFolder, max_drop: float, work: Path, outcome: Outcom
     default = default_baseline(found, backend)
     wanted = {entrant.name: entrant for entrant in found} | ({DEFAULT: default} if default else {})
     ready: dict[str, Ready] = {}
+    waiting: deque[tuple[str, Entrant, TrialProcess]] = deque()
     for number, (name, entrant) in enumerate(wanted.items()):
-        trial = _start(folder, entrant, max_drop, work, number)
-        try:
-            result = trial.wait_ready(120.0)
-        except TrialError as error:
-            outcome.refused[name] = error.reason
-            continue
-        if result.phase is Phase.READY:
-            ready[name] = Ready(entrant, trial, result)
-        else:
-            outcome.refused[name] = result.reason
+        waiting.append((name, entrant, _start(folder, entrant, max_drop, work, number)))
+        if len(waiting) == AT_ONCE:
+            _await(*waiting.popleft(), ready, outcome)
+    for one in waiting:
+        _await(*one, ready, outcome)
     return ready
+
+
+def _await(name: str, entrant: Entrant, trial: TrialProcess, ready: dict[str, Ready], outcome: Outcome) -> None:
+    try:
+        result = trial.wait_ready(120.0)
+    except TrialError as error:
+        outcome.refused[name] = error.reason
+        return
+    if result.phase is Phase.READY:
+        ready[name] = Ready(entrant, trial, result)
+    else:
+        outcome.refused[name] = result.reason
 
 
 def _no_arguments(work: Path) -> Any:
@@ -139,7 +150,8 @@ def _race(ready: Mapping[str, Ready], outcome: Outcome, effort: Effort) -> None:
     outcome.field_ms = {name: _figures(rounds, list(rounds)) for name, rounds in first.items()}
     by_speed = sorted(first, key=lambda name: outcome.field_ms[name]["p90"])
     plain = [name for name in by_speed if is_baseline_variant(ready[name].entrant.variant)]
-    finalists = dict.fromkeys([choice, DEFAULT, *by_speed[:IN_REACH], *plain[:2]])
+    exact = [name for name in by_speed if ready[name].entrant.precision != "int8"]
+    finalists = dict.fromkeys([choice, DEFAULT, *by_speed[:IN_REACH], *plain[:2], *exact[:2]])
     long = _rounds(ready, list(finalists), effort.long_rounds, LONG_SLICE_S)
     odd, even = [n for n in range(effort.long_rounds) if n % 2], [n for n in range(effort.long_rounds) if n % 2 == 0]
 
@@ -147,10 +159,12 @@ def _race(ready: Mapping[str, Ready], outcome: Outcome, effort: Effort) -> None:
         return min(names, key=lambda name: _figures(long[name], odd)["p90"])
 
     roles = {"choice": choice, DEFAULT: DEFAULT, "tuned": best_of([n for n in long if n in plain]),
-             "oracle": best_of(list(long))}  # fmt: skip
+             "oracle": best_of(list(long)), "float": best_of([n for n in long if n in exact])}  # fmt: skip
     for role, name in roles.items():
-        peak_rss_mb = ready[name].result.peak_rss_mb
-        outcome.figures[role] = {"name": name, **_figures(long[name], even), "peak_rss_mb": peak_rss_mb}
+        result = ready[name].result
+        cosine = result.accuracy.cosine if result.accuracy else None
+        outcome.figures[role] = {"name": name, **_figures(long[name], even), "peak_rss_mb": result.peak_rss_mb,
+                                 "cosine": cosine}  # fmt: skip
     for other in ("tuned", "oracle"):
         outcome.pairs[f"choice/{other}"] = _pair(long[choice], long[roles[other]], even, roles[other] == choice)
     accuracy = ready[choice].result.accuracy
