@@ -65,8 +65,8 @@ def operator_token(folder: Path, random_text: Callable[[int], str] = secrets.tok
     path = folder / TOKEN_FILE
     if not path.exists():
         write_private(path, random_text(TOKEN_BYTES) + "\n")
-    token = path.read_text(encoding="utf-8").strip()
-    if len(token) < TOKEN_BYTES:
+    token = path.read_text(encoding="utf-8", errors="replace").strip()
+    if len(token) < TOKEN_BYTES or not token.isascii():
         raise ConfigurationError(str(path), "holds no operator token: remove it and a new one is made")
     return token
 

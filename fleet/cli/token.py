@@ -33,8 +33,11 @@ def run_create(args: argparse.Namespace) -> int:
     from fleet.broker.private_file import write_private
     from fleet.cli.connection import client
     from fleet.cli.output import print_json, say
+    from fleet.errors import ConfigurationError
     from fleet.http.api_types import TokenRequest
 
+    if not 0 < args.expires_s < float("inf"):  # NaN would reach the server as null: a token that never expires
+        raise ConfigurationError("--expires-s", f"{args.expires_s:g} is not a number of seconds > 0")
     fleet = client(args)
     created = fleet.create_token(
         TokenRequest(

@@ -71,5 +71,7 @@ def _line(error: HTTPException) -> str:
     if isinstance(extra, list) and extra and isinstance(extra[0], dict):
         first = extra[0]
         where = str(first.get("key") or first.get("source") or "request")
+        if first.get("message") == repr(where):  # how the framework says that there was nothing to decode
+            return "the request has no body: send a JSON object"
         return f"{where}: {first.get('message', error.detail)}"
     return " ".join(str(error.detail).split())

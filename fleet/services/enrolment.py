@@ -47,6 +47,8 @@ class Enrolment:
             raise InvalidRequest("uses", f"{uses} is not between 1 and {MAX_USES}")
         if expires_s is not None and not 0 < expires_s < 1e10:
             raise InvalidRequest("expires_s", f"{expires_s:g} is not a number of seconds > 0")
+        if not server.startswith(("http://", "https://")):
+            raise InvalidRequest("server", f"{server[:80]!r} does not begin with http:// or https://")
         try:
             names.device_name(site, "site")
         except MalformedMessage as error:

@@ -22,6 +22,7 @@ from fleet.errors import ClientError, ServerRefused, ServerUnreachable
 from fleet.http.api_types import DeviceView, RolloutView
 from fleet.tui.commands import FleetCommands, PaletteEntry, containing
 from fleet.tui.desk import Desk
+from fleet.tui.driver import TolerantDriver
 from fleet.tui.glyphs import glyphs_for
 from fleet.tui.line_filters import AsciiOnly, NoColours
 from fleet.tui.link import Link
@@ -261,5 +262,6 @@ def run(server: str, token: str | None) -> int:
     desk = Desk(server, glyphs_for(environ), lambda: time.time_ns() // 1_000_000)
     reader, commander = (RequestThread(FleetClient(server, token)) for _ in range(2))
     app = FleetApp(desk, reader, commander, no_colours=wants_no_colours(os.environ))
+    app.driver_class = TolerantDriver
     app.run()
     return app.return_code or 0

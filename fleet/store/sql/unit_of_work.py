@@ -73,6 +73,11 @@ class SqlStore:
             raise StoreUnavailable(_first_line(error)) from error
         except (exc.DataError, OverflowError) as error:  # PostgreSQL says the one, SQLite's driver the other
             raise RecordRefused(_first_line(error)) from error
+        except exc.DatabaseError as error:
+            if type(error) is not exc.DatabaseError:
+                raise
+            # SQLite says this of a file that is damaged or no database at all.
+            raise StoreUnavailable(_first_line(error)) from error
 
     def _options(self, writes: bool) -> dict[str, Any]:
         """A reader sees one state: SQLite's transactions do by themselves, PostgreSQL's must be told."""

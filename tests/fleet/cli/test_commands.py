@@ -107,9 +107,16 @@ def test_the_operators_token_is_made_once_and_only_its_owner_reads_it(tmp_path: 
     first = data_folder.operator_token(tmp_path)
     assert data_folder.operator_token(tmp_path) == first
     assert stat.S_IMODE((tmp_path / "operator.token").stat().st_mode) == 0o600
-    (tmp_path / "operator.token").write_text("")
-    with pytest.raises(ConfigurationError, match="remove it and a new one is made"):
-        data_folder.operator_token(tmp_path)
+    for damaged in (b"", b"\xff" * 50):
+        (tmp_path / "operator.token").write_bytes(damaged)
+        with pytest.raises(ConfigurationError, match="remove it and a new one is made"):
+            data_folder.operator_token(tmp_path)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "0", "-1", "inf"])
+def test_a_token_never_lives_for_a_time_that_is_no_time(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["token", "create", "--server", "http://127.0.0.1:1", "--expires-s", seconds]) == 2
+    assert "--expires-s" in capsys.readouterr().err
 
 
 def test_a_folder_that_others_may_enter_keeps_its_secrets_whatever_the_umask(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_rollout_is_created_started_seen_and_paused(ask: AsgiClient, fleet: Fl
 
 @pytest.mark.parametrize(
     ("body", "status", "words"),
-    [(b"", 400, ""), (b"[]", 400, ""), (b"\xff", 400, ""), (b"{}", 400, "bundle"),
+    [(b"", 400, "the request has no body"), (b"[]", 400, ""), (b"\xff", 400, ""), (b"{}", 400, "bundle"),
      (b'{"bundle":"digits","version":"1.0.0","unknown":1}', 400, "unknown"),
      (b'{"bundle":"digits","version":"1.0.0","waves":[{"size":"1","soak":1}]}', 400, "soak"),
      (b'{"bundle":"digits","version":"1.0.0","waves":[{"size":"x"}],"policy":{"allow_unsigned":true}}', 400,

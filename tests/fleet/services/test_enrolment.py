@@ -103,14 +103,14 @@ def test_a_device_that_is_not_active_is_let_in_nowhere(fleet: FleetInMemory) -> 
 @pytest.mark.parametrize(
     ("fields", "where"),
     [({"uses": 0}, "uses"), ({"uses": 10**9}, "uses"), ({"expires_s": 0.0}, "expires_s"), ({"site": "a/b"}, "site"),
-     ({"expires_s": float("nan")}, "expires_s")],
+     ({"expires_s": float("nan")}, "expires_s"), ({"server": "10.0.0.5:8080"}, "server")],
 )  # fmt: skip
 def test_a_token_that_cannot_be_is_refused_by_field(
     fleet: FleetInMemory, fields: dict[str, object], where: str
 ) -> None:
-    good: dict[str, object] = {"uses": 1, "expires_s": None, "site": "lyon", "labels": {}}
+    good: dict[str, object] = {"server": SERVER, "uses": 1, "expires_s": None, "site": "lyon", "labels": {}}
     with pytest.raises(InvalidRequest) as refused:
-        fleet.enrolment.create_token(SERVER, **{**good, **fields})  # type: ignore[arg-type]
+        fleet.enrolment.create_token(**{**good, **fields})  # type: ignore[arg-type]
     assert refused.value.where == where
 
 

@@ -36,6 +36,12 @@ def test_a_database_of_a_newer_program_is_refused_with_the_way_out(tmp_path: Pat
         opened(tmp_path / "fleet.db")
 
 
+def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "fleet.db").write_bytes(bytes(range(256)) * 32)
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        opened(tmp_path / "fleet.db")
+
+
 def test_a_number_that_the_database_cannot_hold_is_said_and_the_store_goes_on(tmp_path: Path) -> None:
     store = opened(tmp_path / "fleet.db")
     with pytest.raises(RecordRefused):
