@@ -62,7 +62,7 @@ class Ready:
 @dataclass
 class Outcome:
     """figures: role ("choice", "default", "tuned", "oracle", "float": the best without int8) to its numbers. pairs:
-    "choice/tuned" and "choice/oracle" to p90 and p50 ratios with bounds. field_ms: p90 and p50 of all in the first race.
+    "choice/tuned" and "choice/oracle" to p90 and p50 ratios with bounds. field_ms: all in the first race, as figures.
     refused: name to reason."""
 
     bench: dict[str, Any]
