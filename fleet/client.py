@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 import requests
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
 from fleet.errors import ClientError, ServerRefused, ServerUnreachable
 from fleet.http import api_types as api
@@ -24,7 +26,7 @@ class FleetClient:
     def __init__(self, server: str, token: str | None) -> None:
         self.server = server.rstrip("/")
         self.session = requests.Session()
-        self.session.trust_env = False
+        self.session.trust_env = False  # else ~/.netrc would win over the token
         if token:
             self.session.headers["Authorization"] = f"Bearer {token}"
 
@@ -67,15 +69,20 @@ class FleetClient:
         self.send("DELETE", f"/api/v1/enrolment-tokens/{token}")
 
     def send(self, method: str, path: str, **arguments: Any) -> requests.Response:
-        """One request; ``path`` is below the server's address or a whole URL. Raises for every status from 400 on."""
-        url = path if path.startswith(("http://", "https://")) else self.server + path
+        """One request; ``path`` is below the server's address, or a whole URL of this very server.
+
+        Raises for every status from 400 on, and ClientError for another server: the token is for this one alone.
+        """
+        url = self.server + path if path.startswith("/") else path
         try:
+            if _origin(url) != _origin(self.server):
+                raise ClientError(f"{self.server} points to another server ({path[:200]}): it is not followed")
             response = self.session.request(method, url, timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S), **arguments)
         except requests.ConnectionError as error:
             raise ServerUnreachable(self.server, _reason(error)) from error
         except requests.Timeout as error:
             raise ServerUnreachable(self.server, "no answer in time") from error
-        except (requests.RequestException, ValueError) as error:
+        except (requests.RequestException, LocationParseError, ValueError) as error:
             raise ClientError(f"{self.server}: {error}") from error
         if response.status_code >= 400:
             raise ServerRefused(response.status_code, _detail(response))
@@ -89,6 +96,12 @@ class FleetClient:
             return msgspec.json.decode(response.content, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ClientError(f"{self.server} does not answer as a mindfleet server does: {error}") from error
+
+
+def _origin(url: str) -> tuple[str | None, str | None, int | None]:
+    """Scheme, host and port, parsed as the HTTP library does. Raises LocationParseError."""
+    parsed = parse_url(url)
+    return parsed.scheme, parsed.host, parsed.port or {"http": 80, "https": 443}.get(parsed.scheme or "")
 
 
 def _reason(error: requests.ConnectionError) -> str:
