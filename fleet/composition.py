@@ -183,7 +183,10 @@ class FleetServer:
     def _metrics(self) -> str:
         counters = self._intake.counters
         states = self._rollouts.states()
-        dropped = {"malformed": counters.malformed, "stranger": counters.strangers, "poison": counters.poison}
+        dropped = {
+            "malformed": counters.malformed, "stranger": counters.strangers, "inactive": counters.inactive,
+            "poison": counters.poison,
+        }  # fmt: skip
         devices, online = self._reading.count()
         return render(
             [

@@ -29,14 +29,15 @@ QUEUE = 20_000
 
 @dataclass
 class Counters:
-    """Since the start. malformed: dropped for their bytes; strangers: of unknown devices; poison: no store takes it.
-
-    overflow: not taken from the broker yet, for want of room.
+    """Since the start. malformed: dropped for their bytes; strangers: of unknown devices; inactive: of devices that
+    are quarantined or decommissioned; poison: no store takes it; overflow: not taken from the broker yet, for want of
+    room.
     """
 
     stored: int = 0
     malformed: int = 0
     strangers: int = 0
+    inactive: int = 0
     poison: int = 0
     overflow: int = 0
     batches: int = field(default=0)
@@ -153,8 +154,9 @@ class Intake:
     def _apply(self, batch: Sequence[Received]) -> None:
         effects = self._ingest(batch)
         self.counters.batches += 1
-        self.counters.stored += len(batch) - effects.strangers
+        self.counters.stored += len(batch) - effects.strangers - effects.inactive
         self.counters.strangers += effects.strangers
+        self.counters.inactive += effects.inactive
         if self._failing:
             _log.warning("devices' messages are stored again: recovered")
         self._failing = False

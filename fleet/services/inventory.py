@@ -10,7 +10,7 @@ import msgspec
 from edge_contracts.latency import LatencySketch
 from edge_contracts.messages import Birth, Event, Reported, Status, Telemetry
 from edge_contracts.topics import Topic
-from fleet.domain.device import Device, Vitals, after_birth, after_status, newer_report, seen, with_report
+from fleet.domain.device import Device, DeviceState, Vitals, after_birth, after_status, newer_report, seen, with_report
 from fleet.domain.history import DeviceEvent, LatencyMinute
 from fleet.domain.observation import observe
 from fleet.domain.rollout import Target
@@ -34,11 +34,15 @@ class Received:
 
 @dataclass
 class Effects:
-    """What a batch came to, after its commit: rollouts to look at, devices whose wish they have not read, strangers."""
+    """What a batch came to, after its commit: rollouts to look at, devices whose wish they have not read.
+
+    strangers, inactive: messages that were dropped, of devices nobody knows and of those that are no longer active.
+    """
 
     rollouts: set[str] = field(default_factory=set)
     lagging: set[str] = field(default_factory=set)
     strangers: int = 0
+    inactive: int = 0
 
 
 class Inventory:
@@ -50,7 +54,8 @@ class Inventory:
     def ingest(self, batch: Sequence[Received]) -> Effects:
         """Takes the messages in, all in one transaction, in their order. The same message twice changes nothing.
 
-        Messages of unknown devices, or on another site's topic, are counted as strangers and dropped. When it raises
+        Messages of unknown devices, or on another site's topic, are counted as strangers and dropped; those of
+        quarantined and decommissioned devices (the broker may deliver some late) as inactive. When it raises
         (StoreError, or for a number that no database takes), nothing is changed.
         """
         effects = Effects()
@@ -102,6 +107,9 @@ class _Intake:
         device = self._devices.get(item.topic.device)
         if device is None or device.site != item.topic.site:
             self._effects.strangers += 1
+            return
+        if device.state is not DeviceState.ACTIVE:
+            self._effects.inactive += 1
             return
         self._devices[device.id] = self._takers[type(item.message)](device, item)
 

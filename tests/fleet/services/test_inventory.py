@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from edge_contracts import messages, topics
 from edge_contracts.deployment import DeploymentState as S
 from edge_contracts.messages import Reported
-from fleet.domain.device import Device
+from fleet.domain.device import Device, DeviceState
 from fleet.http.device_views import device_view
 from tests.fleet.fleet_in_memory import FleetInMemory
 from tests.simulators.device import Plan
@@ -143,6 +144,33 @@ def test_a_device_on_another_sites_topic_is_a_stranger(fleet: FleetInMemory) -> 
     fleet.settle()
     assert fleet.intake.counters.strangers == 2
     assert stored(fleet).online
+
+
+@pytest.mark.parametrize("state", [DeviceState.QUARANTINED, DeviceState.DECOMMISSIONED])
+def test_what_a_device_says_that_is_no_longer_active_is_counted_and_changes_nothing(
+    fleet: FleetInMemory, state: DeviceState
+) -> None:
+    cam = fleet.devices["cam"]
+    cam.plans["1.0.0"] = Plan.STOP_IN_TRIAL
+    rollout = fleet.rollout("1.0.0")
+    fleet.settle()
+    with fleet.store.write() as work:
+        work.devices.save([msgspec.structs.replace(stored(fleet), state=state)])
+        work.commit()
+    before, taken = stored(fleet), fleet.intake.counters.stored
+    cam.finish("digits", S.COMMITTED)
+    cam.telemetry("digits", [1.0], to_ms=10)
+    cam.event("engine.crashed", "signal 4")
+    said = fleet.intake._queue.qsize()
+    fleet.disconnect("cam")
+    while fleet.intake.take_batch(0):
+        pass
+    assert said >= 3
+    assert fleet.intake.counters.inactive == said + 1
+    assert (fleet.intake.counters.stored, fleet.intake.counters.strangers) == (taken, 0)
+    assert (stored(fleet), fleet.states(rollout)) == (before, {"cam": "trial"})
+    assert fleet.reading.device("cam")[1] == []
+    assert not stored(fleet).online
 
 
 def _outgoing(topic: str, payload: bytes) -> object:
