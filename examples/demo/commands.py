@@ -40,11 +40,21 @@ def run(command: list[str], narrator: Narrator, *, quiet: bool = False) -> str:
             status = process.wait()
             reader.join()
         finally:
-            if process.poll() is None:
-                process.terminate()
+            _end(process)
     if status != 0:
         raise CommandFailed(f"`{shown}` ended with {status}:\n   " + "\n   ".join(tail or [output.strip()]))
     return output
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Interrupted: nothing that the command started may outlive us, or write into the folder that is removed next."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def run_json(command: list[str], narrator: Narrator, *, quiet: bool = True) -> Any:
