@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from packager.errors import ConverterError
 from packager.isolated_run import child_environment, ending
 
 CONVERSION_TIMEOUT_S = 3600.0
+LOG_MARK = re.compile(r"(DEBUG|INFO|WARNING|ERROR)\b:?|[IWEF]\d{4} ")
+"""How a log line of pip, TensorFlow Lite or absl begins."""
 
 
 def convert(made: Converter, job: ConversionJob, folder: Path, progress: Callable[[str], None]) -> Converted:
@@ -52,7 +55,7 @@ def _in_child(job: ConversionJob, folder: Path, progress: Callable[[str], None])
 
 def _is_plain(text: str) -> bool:
     """A line for people, no progress bar or warning of a tool."""
-    return len(text) < 120 and "%|" not in text and "it/s" not in text
+    return len(text) < 120 and "%|" not in text and "it/s" not in text and not LOG_MARK.match(text)
 
 
 class Heartbeats:

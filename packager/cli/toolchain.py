@@ -23,7 +23,11 @@ from packager.toolchain import (
 
 
 def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
-    toolchain = subparsers.add_parser("toolchain", help="install a converter's environment")
+    toolchain = subparsers.add_parser(
+        "toolchain", help="install a converter's environment",
+        epilog="examples:\n  mindpack toolchain install tflite\n  mindpack toolchain list --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     toolchain.set_defaults(shown=toolchain)
     verbs = toolchain.add_subparsers(dest="verb", metavar="VERB")
     install = verbs.add_parser(

@@ -30,3 +30,13 @@ def test_once_the_build_is_canceled_whoever_waits_for_a_process_hears_of_it() ->
     canceled.set()
     with pytest.raises(ConverterError, match="interrupted"):
         beat("")
+
+
+def test_log_lines_of_a_tool_are_not_passed_on() -> None:
+    said: list[str] = []
+    beat = Heartbeats(said.append, "v")
+    for line in ("INFO: Created TensorFlow Lite XNNPACK delegate for CPU.", "WARNING: old", "W0000 00:00:17.1 x.cc] y"):
+        beat(line)
+    assert said == []
+    beat("Informing the graph")
+    assert said == ["v: Informing the graph"]

@@ -10,7 +10,7 @@ import pytest
 
 from packager.errors import ToolchainInstallFailed
 from packager.toolchain import InstallStep, Toolchain, environment_folder, installed, running_python
-from packager.toolchain_install import install
+from packager.toolchain_install import Step, install
 
 
 def small(**changes: object) -> Toolchain:
@@ -102,3 +102,24 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(tmp_path: Pat
 def test_too_little_disk_is_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(ToolchainInstallFailed, match="MB free, needs"):
         make(small(installed_mb=10**12), tmp_path)
+
+
+def test_progress_says_what_is_installed_and_for_how_long_and_nothing_of_pips_own_words() -> None:
+    step = Step("13 packages", "installing", [])
+    assert step.words == "installing 13 packages"
+    assert step.progress([""], 4) == "13 packages, installing, 4 s"
+    assert step.progress(["Collecting numpy==2.2.6", "WARNING: Location '/x' is ignored"], 8) == (
+        "13 packages, downloading, 8 s"
+    )
+    assert step.progress(["Downloading numpy.whl", "Installing collected packages: numpy"], 12) == (
+        "13 packages, installing, 12 s"
+    )
+    assert Step("it", "trying", []).progress(["WARNING: x"], 4) == "trying it, 4 s"
+
+
+def test_what_an_install_prints_while_it_runs_ends_in_no_colon_and_shows_no_warning(tmp_path: Path) -> None:
+    said: list[str] = []
+    smoke = "import sys, time\nprint('WARNING: loud', flush=True)\ntime.sleep(5)"
+    make(small(smoke=smoke), tmp_path, said.append)
+    assert "toolchain small: trying it, 4 s" in said
+    assert not any("WARNING" in line or line.rstrip().endswith(":") for line in said)
