@@ -8,7 +8,7 @@ from litestar import Controller, Request, delete, get, post
 from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from edge_contracts.enrolment import EnrolRequest, EnrolResponse
 from fleet.domain.catalogue import RegisteredBundle
@@ -18,6 +18,7 @@ from fleet.http import api_types as api
 from fleet.http.device_views import device_detail, device_view
 from fleet.http.rollout_views import draft, rollout_view
 from fleet.http.rooms import Rooms
+from fleet.services.rollouts import LISTED
 
 OPEN = {"open": True}
 """Handlers with this option need no credential."""
@@ -96,9 +97,9 @@ class RolloutRoutes(Controller):
     path = "/api/v1/rollouts"
     tags = ("rollouts",)
 
-    @get("/", sync_to_thread=True, summary="Rollouts, newest first, without their devices")
-    def rollouts(self, rooms: NamedDependency[Rooms]) -> api.RolloutPage:
-        found = rooms.rollouts.all()
+    @get("/", sync_to_thread=True, summary="Rollouts, newest first, without their devices; of ended ones the newest")
+    def rollouts(self, rooms: NamedDependency[Rooms], limit: FromQuery[int] = LISTED) -> api.RolloutPage:
+        found = rooms.rollouts.all(limit)
         return api.RolloutPage(items=[rollout_view(rollout, targets, devices=False) for rollout, targets in found])
 
     @post("/", sync_to_thread=True, summary="Create a rollout, and start it if asked")

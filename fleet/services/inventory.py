@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from edge_contracts.deployment import TERMINAL, DeploymentState
 from edge_contracts.latency import LatencySketch
 from edge_contracts.messages import Birth, Event, Reported, Status, Telemetry
 from edge_contracts.topics import Topic
@@ -20,6 +21,7 @@ Message = Birth | Status | Reported | Telemetry | Event
 MINUTE_MS = 60_000
 REPEATED_WITHIN_MS = 15 * MINUTE_MS
 _MAX_TEXT = 2000
+_OPEN = (None, *sorted(set(DeploymentState) - TERMINAL))
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,7 @@ class _Intake:
     def presence_changes(self, before: dict[str, Device]) -> set[str]:
         """Rollouts with an open target on a device that came or went."""
         moved = [name for name, device in self._devices.items() if device.online != before[name].online]
-        targets = self._work.targets.find({"device": moved}) if moved else []
-        return {target.rollout for target in targets if not target.terminal}
+        return {str(name) for name in self._work.targets.count("rollout", {"device": moved, "state": _OPEN})}
 
     def _birth(self, device: Device, item: Received) -> Device:
         birth = item.message

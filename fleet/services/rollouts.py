@@ -6,7 +6,6 @@ Wishes are sent after the commit; one that was committed and not sent is found b
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -16,18 +15,21 @@ from fleet.domain import deadlines
 from fleet.domain.advance import advance, command
 from fleet.domain.changes import Change, View
 from fleet.domain.device import Device, DeviceState
-from fleet.domain.rollout import Rollout, RolloutEvent, RolloutState, Target, after
+from fleet.domain.rollout import FINAL, Rollout, RolloutEvent, RolloutState, Target, after
 from fleet.domain.targeting import select
 from fleet.domain.wave import check_policy, split
 from fleet.domain.wish import Wish, wanted, withdrawn
-from fleet.errors import InvalidRollout, NotFound, UnsignedBundle
+from fleet.errors import InvalidRequest, InvalidRollout, NotFound, UnsignedBundle
 from fleet.services.bundles import Bundles
 from fleet.services.clock import NowMs
 from fleet.services.wishes import Wishes
 from fleet.store.unit_of_work import Store, UnitOfWork
 
 MAX_WAVES = 100
+LISTED = 100
+MAX_LISTED = 1000
 MOVING = (RolloutState.RUNNING, RolloutState.PAUSED, RolloutState.ROLLING_BACK)
+OPEN = (RolloutState.DRAFT, *MOVING)
 _HEAVY = ("capabilities", "vitals", "choices")
 
 
@@ -70,19 +72,26 @@ class Rollouts:
         with self._store.read() as work:
             return _existing(work.rollouts.get(rollout), rollout), work.targets.find({"rollout": rollout})
 
-    def all(self) -> list[tuple[Rollout, list[Target]]]:
-        """Newest first, with their targets."""
+    def all(self, limit: int = LISTED) -> list[tuple[Rollout, list[Target]]]:
+        """Newest first, with their targets: all that have not ended, and the newest ``limit`` of those that have.
+
+        Raises InvalidRequest for a limit that is not between 0 and MAX_LISTED.
+        """
+        if not 0 <= limit <= MAX_LISTED:
+            raise InvalidRequest("limit", f"{limit} is not between 0 and {MAX_LISTED}")
         with self._store.read() as work:
-            rollouts = work.rollouts.find(newest_by="created_ms")
+            rollouts = work.rollouts.find({"state": OPEN})
+            rollouts += work.rollouts.find({"state": FINAL}, newest_by="created_ms", limit=limit)
+            rollouts.sort(key=lambda rollout: rollout.created_ms, reverse=True)
             targets: dict[str, list[Target]] = {rollout.id: [] for rollout in rollouts}
-            for target in work.targets.find():
-                targets.setdefault(target.rollout, []).append(target)
+            for target in work.targets.find({"rollout": targets}) if targets else []:
+                targets[target.rollout].append(target)
         return [(rollout, targets[rollout.id]) for rollout in rollouts]
 
     def states(self) -> dict[str, int]:
-        """How many rollouts are in each state."""
+        """How many rollouts are in each state; counted by the store."""
         with self._store.read() as work:
-            return Counter(rollout.state.value for rollout in work.rollouts.find())
+            return {str(state): count for state, count in work.rollouts.count("state").items()}
 
     def act(self, rollout: str, event: RolloutEvent, why: str) -> None:
         """An operator's verb. Raises NotFound, NotAllowedNow, InvalidRollout (no device matches)."""
@@ -105,12 +114,12 @@ class Rollouts:
         return sum(self._move(rollout) for rollout in moving)
 
     def _move(self, rollout: str) -> int:
+        """Looks first without the right to write, which others may need; then writes until nothing is left to do."""
+        with self._store.read() as work:
+            if self._next(work, rollout, lock=False) is None:
+                return 0
         changes = 0
         while True:
-            with self._store.read() as work:
-                idle = self._next(work, rollout, lock=False) is None
-            if idle:
-                return changes
             with self._store.write() as work:
                 change = self._next(work, rollout, lock=True)
                 if change is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -88,6 +89,10 @@ class _MemoryRepository:
         if newest_by is not None:
             found.sort(key=lambda record: getattr(record, newest_by), reverse=True)
         return [_reduced(record, without) for record in found[:limit]]
+
+    def count(self, by: str, where: Mapping[str, Condition] | None = None) -> dict[Scalar, int]:
+        rows = self._work.rows(self._kind.name).values()
+        return dict(Counter(plain(getattr(record, by)) for record in rows if _fits(record, where or {}, {})))
 
     def save(self, records: Sequence[Any], *, only: Sequence[str] = ()) -> None:
         rows = self._work.changing(self._kind.name)

@@ -52,6 +52,9 @@ class Repository(Protocol[T]):
         defaults, not read (big ones).
         """
 
+    def count(self, by: str, where: Mapping[str, Condition] | None = None) -> dict[Scalar, int]:
+        """How many of what ``find`` would find have each value of the plain field ``by`` (an enum's plain value)."""
+
     def save(self, records: Sequence[T], *, only: Sequence[str] = ()) -> None:
         """Insert or replace by key. ``only``: of records that exist, write just these fields (the rest stays)."""
 

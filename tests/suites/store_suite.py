@@ -131,6 +131,14 @@ class StoreSuite:
             assert [event.at_ms for event in newest] == [9, 8, 7]
             assert len(work.events.find(at_least={"at_ms": 6})) == 4
 
+    def test_counting_is_by_value_of_what_would_be_found(self, store: Store) -> None:
+        states = {"a": None, "b": DeploymentState.TRIAL, "c": DeploymentState.TRIAL, "d": DeploymentState.FAILED}
+        save(store, "targets", *(msgspec.structs.replace(TARGET, device=d, state=s) for d, s in states.items()))
+        with store.read() as work:
+            assert work.targets.count("state") == {None: 1, "trial": 2, "failed": 1}
+            assert work.targets.count("rollout", {"state": [None, DeploymentState.TRIAL]}) == {"r1": 3}
+            assert work.targets.count("state", {"device": []}) == {}
+
     def test_only_the_named_fields_are_written_and_only_of_what_exists(self, store: Store) -> None:
         save(store, "devices", DEVICE)
         changed = Device(id="cam-1", site="x", enrolled_ms=0, presence=Presence(session=5), vitals=Vitals(to_ms=10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,14 @@ class SqlRepository:
             query = query.where(*self._conditions(part), *low).order_by(*order).limit(limit)
             found += [self._record(row, wanted) for row in self._connection.execute(query)]
         return found[:limit]
+
+    def count(self, by: str, where: Mapping[str, Condition] | None = None) -> dict[Scalar, int]:
+        counted: Counter[Scalar] = Counter()
+        for part in _parts(where or {}):
+            query = sa.select(self._table.c[by], sa.func.count()).where(*self._conditions(part))
+            for value, count in self._connection.execute(query.group_by(self._table.c[by])):
+                counted[value] += count
+        return dict(counted)
 
     def save(self, records: Sequence[Any], *, only: Sequence[str] = ()) -> None:
         if not records:

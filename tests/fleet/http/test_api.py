@@ -92,6 +92,9 @@ def test_a_rollout_is_created_started_seen_and_paused(ask: AsgiClient, fleet: Fl
     assert (again.status_code, again.json()["detail"]) == (409, f"cannot pause rollout {draft.id}: it is paused")
     (row,) = ask("GET", "/api/v1/rollouts").json()["items"]
     assert (row["id"], row["devices"]) == (draft.id, [])
+    assert ask("GET", "/api/v1/rollouts?limit=0").json()["items"] == [row]
+    for limit in ("-1", "1001", "many"):
+        assert ask("GET", f"/api/v1/rollouts?limit={limit}").status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from edge_contracts.messages import Policy
 from fleet.domain.rollout import RolloutEvent, RolloutState
 from fleet.domain.targeting import Selector
 from fleet.domain.wave import ErrorAction, SuccessAction, WavePolicy, WaveState
-from fleet.errors import InvalidRollout, NotFound, UnsignedBundle
+from fleet.errors import InvalidRequest, InvalidRollout, NotFound, UnsignedBundle
 from tests.fleet.fleet_in_memory import FleetInMemory, digest_of
 from tests.simulators.device import Plan
 
@@ -403,3 +403,38 @@ def test_a_broker_without_memory_costs_nothing(fleet: FleetInMemory) -> None:
     fleet.settle()
     assert fleet.head(rollout).state is RolloutState.SUCCEEDED
     assert fleet.devices["c"].heard[-1].models["digits"].digest == digest_of("1.0.0")
+
+
+def test_a_list_has_every_rollout_that_is_open_and_the_newest_of_those_that_ended(fleet: FleetInMemory) -> None:
+    fleet.device("a")
+    draft = fleet.rollout("1.0.0", start=False)
+    ended = []
+    for version in ("1.0.0", "2.0.0", "1.0.0"):
+        fleet.now_ms += 1000
+        ended.append(fleet.rollout(version))
+        fleet.settle()
+    found = fleet.rollouts.all(limit=2)
+    assert [(rollout.id, len(targets)) for rollout, targets in found] == [(ended[2], 1), (ended[1], 1), (draft, 0)]
+    assert [rollout.id for rollout, _ in fleet.rollouts.all(limit=0)] == [draft]
+    assert fleet.rollouts.states() == {"succeeded": 3, "draft": 1}
+    for limit in (-1, 1001):
+        with pytest.raises(InvalidRequest, match="limit"):
+            fleet.rollouts.all(limit)
+
+
+def test_a_rollout_is_read_once_for_each_change_and_an_ended_one_never(
+    fleet: FleetInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three(fleet)
+    views: list[str] = []
+    look = fleet.rollouts._view
+    monkeypatch.setattr(fleet.rollouts, "_view", lambda work, head: views.append(head.id) or look(work, head))
+    rollout = fleet.rollout("1.0.0", waves=["1", "100%"])
+    while fleet.intake.take_batch(0):
+        views.clear()
+        changes = fleet.rollouts.tick()
+        assert len(views) <= changes + 2
+    assert fleet.head(rollout).state is RolloutState.SUCCEEDED
+    views.clear()
+    fleet.rollouts.tick()
+    assert views == []
