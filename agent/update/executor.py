@@ -127,7 +127,7 @@ class Executor:
 
     def _start_model(self, name: str) -> None:
         placed = self._rooms.trial.placed(name, self._state.model(name).active)
-        reason = "its files are gone"
+        reason = "its files are gone or damaged"
         for attempt in range(START_TRIES if placed is not None else 0):
             assert placed is not None
             try:

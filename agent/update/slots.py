@@ -96,6 +96,24 @@ class Slots:
             raise DigestMismatch(str(found.folder), f"holds another bundle than {bundle_digest}")
         return found
 
+    def intact(self, name: str, bundle_digest: str, variant: str) -> BundleFolder:
+        """A laid-out bundle of which that variant's files are hashed, once per process: cards rot while it is off.
+
+        Raises MalformedBundle when it is not here, DigestMismatch when bytes have changed; it is removed then, with
+        those blobs, so that the same bundle can be fetched anew.
+        """
+        found = self.folder(name, bundle_digest)
+        files = next((one.files for one in found.bundle.variants if one.name == variant), [])
+        for file in files:
+            if file.digest in self._hashed:
+                continue
+            if _hash_of(found.variant_folder(variant) / file.path) != file.digest:
+                self._disk.remove(found.folder)
+                self._disk.remove(self.blob_path(file.digest))
+                raise DigestMismatch(f"{name}: {variant}/{file.path}", "bytes on this device have changed")
+            self._hashed.add(file.digest)
+        return found
+
     def lay_out(self, bundle: Bundle, index_bytes: bytes, variants: Iterable[Variant]) -> BundleFolder:
         """Make the bundle's folder from blobs that are here, with these variants; one that has them all is kept.
 
@@ -164,6 +182,18 @@ class Slots:
             place.mkdir(parents=True)
             for file in variant.files:
                 self._disk.link(self.blob_path(file.digest), place / file.path)
+
+
+def _hash_of(path: Path) -> str | None:
+    """None: it cannot be read."""
+    sha = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                sha.update(chunk)
+    except OSError:
+        return None
+    return f"sha256:{sha.hexdigest()}"
 
 
 def pins(state: DeviceState) -> set[tuple[str, str]]:

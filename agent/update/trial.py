@@ -5,6 +5,7 @@ What served before serves until the new one is warm. Whatever goes wrong after t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +18,8 @@ from agent.update.slots import Slots
 from agent.update.steps import Job, Outcome
 from edge_contracts.errors import ContractError
 from edge_contracts.evidence import ChoiceEvidence
+
+_log = logging.getLogger(__name__)
 
 
 class Trial:
@@ -56,12 +59,13 @@ class Trial:
         self._selection.distrust(placed, reason)
 
     def placed(self, name: str, installed: Installed | None) -> Placed | None:
-        """What was committed, as effects take it; None when there is nothing, or its files are gone."""
+        """What was committed, as effects take it; None when there is nothing, or its files are gone or damaged."""
         if installed is None:
             return None
         try:
-            folder = self._slots.folder(name, installed.digest)
-        except ContractError:
+            folder = self._slots.intact(name, installed.digest, installed.variant)
+        except ContractError as error:
+            _log.error("%s %s: %s", name, installed.version, error)
             return None
         return Placed(
             name, installed.version, installed.digest, folder, installed.variant, installed.options,

@@ -390,6 +390,28 @@ def test_files_that_are_gone_are_nobodys_fault(rig: Rig, bundles: dict[str, Path
     assert not any(call.startswith("distrust") for call in rig.selection.calls)
 
 
+def test_a_byte_that_changed_while_the_power_was_off_is_found_before_it_serves(
+    rig: Rig, bundles: dict[str, Path]
+) -> None:
+    rig.install(bundles["1.0.0"], "d1")
+    rig.install(bundles["2.0.0"], "d2")
+    active = rig.model().active
+    assert active is not None
+    rig.executor.close()
+    rig.restart()
+    bundle = rig.slots.folder("affine", active.digest)
+    (weights,) = [one for one in bundle.variant_folder(active.variant).iterdir() if one.is_file()][:1]
+    damaged = bytearray(weights.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    with weights.open("r+b") as file:  # in place: the blob in the store is the same file
+        file.write(damaged)
+    rig.boot()
+    assert rig.serving.served == {"affine": "1.0.0"}
+    assert not any(call.startswith("distrust") for call in rig.selection.calls)
+    rig.install(bundles["2.0.0"], "d3")
+    assert rig.serving.served == {"affine": "2.0.0"}
+
+
 def test_a_disk_that_cannot_note_the_failure_does_not_keep_it_from_going_back(
     rig: Rig, bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
