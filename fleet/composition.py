@@ -43,6 +43,7 @@ from fleet.services.wishes import Wishes
 from fleet.store.sql.unit_of_work import SqlStore
 
 DATABASE_FILE = "fleet.db"
+TIDY_EVERY_S = 60.0
 Connect = Callable[[Broker, Callable[[Incoming], None]], ServerLink]
 
 
@@ -88,9 +89,12 @@ class FleetServer:
         self._reading = Reading(self._store, unix_ms)
         self._intake = Intake(Inventory(self._store).ingest, self._after_batch, unix_ms)
         self._retention = Retention(self._store, unix_ms)
-        self._ticker = Ticker(self._tick)
+        self._ticker = Ticker(self._rollouts.tick)
+        self._housekeeping = Ticker(self._tidy, what="clean-ups", every_s=TIDY_EVERY_S)
         self._watch = LinkWatch(lambda: self.connected, self._reconnected)
-        self._threads: tuple[_Supervised, ...] = (self._intake, self._accounts, self._ticker, self._watch)
+        self._threads: tuple[_Supervised, ...] = (
+            self._intake, self._accounts, self._ticker, self._watch, self._housekeeping,
+        )  # fmt: skip
         self.url = ""
         self.mqtt_port = 0
 
@@ -158,8 +162,7 @@ class FleetServer:
     def _endpoint(self) -> MqttEndpoint:
         return MqttEndpoint(port=self._broker.address.port)
 
-    def _tick(self) -> None:
-        self._rollouts.tick()
+    def _tidy(self) -> None:
         self._retention.sweep()
 
     def _after_batch(self, effects: Effects) -> None:

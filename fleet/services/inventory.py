@@ -12,9 +12,10 @@ from edge_contracts.latency import LatencySketch
 from edge_contracts.messages import Birth, Event, Reported, Status, Telemetry
 from edge_contracts.topics import Topic
 from fleet.domain.device import Device, DeviceState, Vitals, after_birth, after_status, newer_report, seen, with_report
-from fleet.domain.history import DeviceEvent, LatencyMinute
+from fleet.domain.history import LatencyMinute
 from fleet.domain.observation import observe
 from fleet.domain.rollout import Target
+from fleet.store.stored_event import StoredEvent
 from fleet.store.unit_of_work import Store, UnitOfWork
 
 Message = Birth | Status | Reported | Telemetry | Event
@@ -98,7 +99,7 @@ class _Intake:
         self._devices = devices
         self._effects = effects
         self._latency: dict[tuple[str, str, str, str, int], LatencyMinute] = {}
-        self._events: list[DeviceEvent] = []
+        self._events: list[StoredEvent] = []
         self._reports: list[tuple[str, Reported, int, bool]] = []
         self._takers: dict[type, Callable[[Device, Received], Device]] = {
             Birth: self._birth, Status: self._status, Reported: self._reported, Telemetry: self._telemetry,
@@ -196,9 +197,10 @@ class _Intake:
         event = item.message
         assert isinstance(event, Event)
         self._events.append(
-            DeviceEvent(
+            StoredEvent(
                 device=device.id, id=event.id[:100], at_ms=event.at_ms, kind=event.kind[:100],
                 text=event.text[:_MAX_TEXT], model=event.model, deployment=event.deployment, facts=event.facts,
+                received_ms=item.at_ms,
             )
         )  # fmt: skip
         return self._sign_of_life(device, item)

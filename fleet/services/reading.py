@@ -54,7 +54,7 @@ class Reading:
             device = work.devices.get(name)
             if device is None:
                 raise NotFound("device", name)
-            events = work.events.find({"device": name}, newest_by="at_ms", limit=100)
+            events: list[DeviceEvent] = [*work.events.find({"device": name}, newest_by="at_ms", limit=100)]
             return self._records(work, [device])[0], events
 
     def online(self) -> set[str]:

@@ -14,10 +14,11 @@ import msgspec
 
 from fleet.domain.catalogue import RegisteredBundle
 from fleet.domain.device import Device
-from fleet.domain.history import DeviceEvent, LatencyMinute
+from fleet.domain.history import LatencyMinute
 from fleet.domain.identity import Credential, StoredToken
 from fleet.domain.rollout import Rollout, Target
 from fleet.domain.wish import Wish
+from fleet.store.stored_event import StoredEvent
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("targets", Target, ("rollout", "device", "kind", "attempt"), (("device",), ("state",))),
         Kind("wishes", Wish, ("device", "model")),
         Kind("latencies", LatencyMinute, ("device", "model", "digest", "stage", "minute_ms"), (("minute_ms",),)),
-        Kind("events", DeviceEvent, ("device", "id"), (("device", "at_ms"),)),
+        Kind("events", StoredEvent, ("device", "id"), (("device", "at_ms"), ("received_ms",))),
     )
 }
 

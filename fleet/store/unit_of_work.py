@@ -21,10 +21,11 @@ from typing import Protocol, TypeVar
 
 from fleet.domain.catalogue import RegisteredBundle
 from fleet.domain.device import Device
-from fleet.domain.history import DeviceEvent, LatencyMinute
+from fleet.domain.history import LatencyMinute
 from fleet.domain.identity import Credential, StoredToken
 from fleet.domain.rollout import Rollout, Target
 from fleet.domain.wish import Wish
+from fleet.store.stored_event import StoredEvent
 
 Scalar = str | int | float | bool | None
 Condition = Scalar | Collection[Scalar]
@@ -82,7 +83,7 @@ class UnitOfWork(Protocol):
     @property
     def latencies(self) -> Repository[LatencyMinute]: ...
     @property
-    def events(self) -> Repository[DeviceEvent]: ...
+    def events(self) -> Repository[StoredEvent]: ...
 
     def commit(self) -> None:
         """Everything since the block began becomes durable and visible, or StoreUnavailable and nothing does."""

@@ -73,7 +73,7 @@ def test_the_thread_goes_on_after_a_failure_and_ends_when_told() -> None:
     thread.stop()
 
 
-@pytest.mark.parametrize("part", ["_intake", "_accounts", "_ticker", "_watch"])
+@pytest.mark.parametrize("part", ["_intake", "_accounts", "_ticker", "_watch", "_housekeeping"])
 def test_a_part_that_keeps_failing_degrades_the_health_with_the_reason(
     part: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,12 +13,13 @@ from edge_contracts.latency import LatencySketch
 from edge_contracts.messages import BundleRef, Policy, Reported
 from fleet.domain.catalogue import RegisteredBundle
 from fleet.domain.device import Device, DeviceState, Presence, Vitals
-from fleet.domain.history import DeviceEvent, LatencyMinute
+from fleet.domain.history import LatencyMinute
 from fleet.domain.identity import Credential, StoredToken
 from fleet.domain.rollout import Rollout, RolloutState, Target, TargetKind, Wave
 from fleet.domain.targeting import Selector
 from fleet.domain.wave import ErrorAction, WavePolicy
 from fleet.domain.wish import Wish
+from fleet.store.stored_event import StoredEvent
 from fleet.store.unit_of_work import Store
 
 DEVICE = Device(
@@ -36,7 +37,7 @@ TARGET = Target(
     rollout="r1", device="cam-1", deployment="r1-1", wave=0, first_wave=0, state=DeploymentState.TRIAL, reason="x",
     previous=BundleRef(version="0.9.0", digest="sha256:0"), asked_ms=3,
 )  # fmt: skip
-HUGE_NUMBER = DeviceEvent(device="cam-1", id="e1", at_ms=2**70, kind="k", text="t")
+HUGE_NUMBER = StoredEvent(device="cam-1", id="e1", at_ms=2**70, kind="k", text="t")
 SKETCH = LatencySketch()
 SKETCH.add(1500.0, 3)
 RECORDS = {
@@ -54,7 +55,9 @@ RECORDS = {
         device="cam-1", model="digits", digest="d", stage="total", minute_ms=60_000, version="1",
         sketch=SKETCH.to_data(),
     ),
-    "events": DeviceEvent(device="cam-1", id="e1", at_ms=1, kind="k", text="t", facts={"n": 1, "f": 0.5, "s": None}),
+    "events": StoredEvent(
+        device="cam-1", id="e1", at_ms=1, kind="k", text="t", facts={"n": 1, "f": 0.5, "s": None}, received_ms=2,
+    ),
 }  # fmt: skip
 
 
@@ -124,7 +127,7 @@ class StoreSuite:
             assert len(work.devices.find({"id": names})) == 12
 
     def test_newest_first_lower_bounds_and_limits(self, store: Store) -> None:
-        events = [DeviceEvent(device="d", id=f"e{n}", at_ms=n, kind="k", text="t") for n in range(10)]
+        events = [StoredEvent(device="d", id=f"e{n}", at_ms=n, kind="k", text="t") for n in range(10)]
         save(store, "events", *events)
         with store.read() as work:
             newest = work.events.find({"device": "d"}, newest_by="at_ms", limit=3)
@@ -168,7 +171,7 @@ class StoreSuite:
             assert [device.id for device in work.devices.find()] == ["cam-1"]
 
     def test_old_rows_are_deleted_by_an_upper_bound(self, store: Store) -> None:
-        save(store, "events", *(DeviceEvent(device="d", id=f"e{n}", at_ms=n, kind="k", text="t") for n in range(5)))
+        save(store, "events", *(StoredEvent(device="d", id=f"e{n}", at_ms=n, kind="k", text="t") for n in range(5)))
         with store.write() as work:
             assert work.events.delete({"device": "d"}, below={"at_ms": 3}) == 3
             work.commit()

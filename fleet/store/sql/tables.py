@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from fleet.store.records import KINDS, Field, Kind, fields
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _TYPES = {"text": sa.Text, "integer": sa.BigInteger, "real": sa.Float, "boolean": sa.Boolean, "json": sa.Text}
 
 

@@ -11,7 +11,7 @@ import pytest
 from fleet.errors import RecordRefused, SchemaNewer, StoreUnavailable
 from fleet.store.sql import unit_of_work
 from fleet.store.sql.unit_of_work import SqlStore
-from tests.suites.store_suite import DEVICE, HUGE_NUMBER, StoreSuite, save
+from tests.suites.store_suite import DEVICE, HUGE_NUMBER, RECORDS, StoreSuite, save
 
 
 class TestSqliteStore(StoreSuite):
@@ -32,7 +32,7 @@ def test_a_database_of_a_newer_program_is_refused_with_the_way_out(tmp_path: Pat
     opened(tmp_path / "fleet.db").close()
     with sqlite3.connect(tmp_path / "fleet.db") as connection:
         connection.execute("insert into schema_version values (99)")
-    with pytest.raises(SchemaNewer, match="has schema 99, this version knows up to 1: update mindedge"):
+    with pytest.raises(SchemaNewer, match="has schema 99, this version knows up to 2: update mindedge"):
         opened(tmp_path / "fleet.db")
 
 
@@ -40,6 +40,28 @@ def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "fleet.db").write_bytes(bytes(range(256)) * 32)
     with pytest.raises(StoreUnavailable, match="not a database"):
         opened(tmp_path / "fleet.db")
+
+
+def test_a_database_of_the_first_schema_is_migrated_once_and_keeps_its_events(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    store = opened(path)
+    event = RECORDS["events"]
+    save(store, "events", event)
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            "drop index ix_events_received_ms; alter table events drop column received_ms;"
+            "update schema_version set version = 1"
+        )
+    for _ in range(2):
+        again = opened(path)
+        with again.read() as work:
+            assert [(found.id, found.at_ms, found.received_ms) for found in work.events.find()] == [("e1", 1, 1)]
+        again.close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("select version from schema_version order by 1").fetchall() == [(1,), (2,)]
+        indexes = connection.execute("select name from sqlite_master where type = 'index'").fetchall()
+    assert ("ix_events_received_ms",) in indexes
 
 
 def test_a_number_that_the_database_cannot_hold_is_said_and_the_store_goes_on(tmp_path: Path) -> None:
