@@ -30,6 +30,7 @@ from fleet.registry.app import RegistryApp
 from fleet.registry.blob_store import BlobStore
 from fleet.services.access import Access
 from fleet.services.accounts import AccountKeeper
+from fleet.services.blob_sweep import BlobSweep
 from fleet.services.bundles import Bundles
 from fleet.services.clock import unix_ms
 from fleet.services.enrolment import Enrolment
@@ -89,6 +90,7 @@ class FleetServer:
         self._reading = Reading(self._store, unix_ms)
         self._intake = Intake(Inventory(self._store).ingest, self._after_batch, unix_ms)
         self._retention = Retention(self._store, unix_ms)
+        self._blob_sweep = BlobSweep(self._store, self._blobs, unix_ms)
         self._ticker = Ticker(self._rollouts.tick)
         self._housekeeping = Ticker(self._tidy, what="clean-ups", every_s=TIDY_EVERY_S)
         self._watch = LinkWatch(lambda: self.connected, self._reconnected)
@@ -164,6 +166,7 @@ class FleetServer:
 
     def _tidy(self) -> None:
         self._retention.sweep()
+        self._blob_sweep.sweep()
 
     def _after_batch(self, effects: Effects) -> None:
         self._wishes.publish(effects.lagging)

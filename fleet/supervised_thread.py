@@ -55,7 +55,9 @@ class SupervisedThread:
 
     def _failed(self, error: Exception) -> float:
         foreseen = isinstance(error, (FleetError, OSError))
-        line = str(error) if foreseen else f"{type(error).__name__}, the server's log says more"
+        line = f"{type(error).__name__}, the server's log says more"
+        if foreseen:
+            line = (error.strerror or "") if isinstance(error, OSError) else str(error)  # no path of ours
         if self._failure is None and foreseen:
             _log.warning("%s wait: %s", self._what, error)
         elif self._failure is None:

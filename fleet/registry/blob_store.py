@@ -1,10 +1,16 @@
-"""Blobs as files named by their digest. A file under ``blobs`` is complete and has the digest it is named by."""
+"""Blobs as files named by their digest. A file under ``blobs`` is complete and has the digest it is named by.
+
+Its modification time is when somebody last asked for it: what a push found to be there is not swept before the push has
+ended.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +29,7 @@ class BlobStore:
         self._uploads = folder / "uploads"
         self._tags = folder / "tags"
         self._random_bytes = random_bytes
+        self._sweeping = threading.Lock()  # held for one file at a time
 
     def open(self) -> None:
         """Uploads of an earlier run are dropped: their clients have gone."""
@@ -34,16 +41,19 @@ class BlobStore:
 
     def path(self, digest: str) -> Path:
         """Raises NotFound. ``digest`` has been checked to be one."""
-        path = self._path(digest)
-        if not path.is_file():
+        if self.size(digest) is None:
             raise NotFound("blob", digest)
-        return path
+        return self._path(digest)
 
     def size(self, digest: str) -> int | None:
-        try:
-            return self._path(digest).stat().st_size
-        except FileNotFoundError:
-            return None
+        """None when it is not there. A blob that was asked for is not swept for a while."""
+        path = self._path(digest)
+        with self._sweeping:
+            if not path.is_file():
+                return None
+            with contextlib.suppress(OSError):  # a disk that may only be read from serves all the same
+                os.utime(path)
+            return path.stat().st_size
 
     def read_small(self, digest: str) -> bytes:
         """The whole blob, which must be small. Raises NotFound."""
@@ -80,7 +90,8 @@ class BlobStore:
         if actual != digest:
             path.unlink()
             raise RegistryError("DIGEST_INVALID", f"the bytes have digest {actual}, not {digest}: push them again")
-        path.replace(self._path(digest))
+        with self._sweeping:
+            path.replace(self._path(digest))
         _sync_folder(self._blobs)
 
     def drop_upload(self, name: str) -> None:
@@ -112,8 +123,34 @@ class BlobStore:
         folder = self._tags / repository
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
+    def sweep(self, keep: set[str], unused_since_s: float) -> int:
+        """Removes blobs that are not in ``keep`` and that nobody asked for since that Unix time; how many.
+
+        So it does with tags whose blob has gone, and with uploads whose client has.
+        """
+        gone = 0
+        for path in list(self._blobs.iterdir()):
+            with self._sweeping:
+                if f"sha256:{path.name}" not in keep and _older(path, unused_since_s):
+                    path.unlink()
+                    gone += 1
+        for upload in list(self._uploads.iterdir()):
+            if _older(upload, unused_since_s):
+                upload.unlink(missing_ok=True)
+        for tag in list(self._tags.glob("*/*")):
+            if not self._path(tag.read_text(encoding="ascii")).is_file():
+                tag.unlink()
+        return gone
+
     def _path(self, digest: str) -> Path:
         return self._blobs / digest.removeprefix("sha256:")
+
+
+def _older(path: Path, than_s: float) -> bool:
+    try:
+        return path.stat().st_mtime < than_s
+    except FileNotFoundError:  # an upload that has just ended
+        return False
 
 
 def _sync_folder(folder: Path) -> None:
