@@ -100,7 +100,8 @@ class Daemon:
         with data_lock(parts.config.data_dir):
             if parts.affinity is not None:
                 os.sched_setaffinity(0, parts.affinity)  # children and threads made from here on inherit it
-            self._port = parts.server.start(parts.bind, affinity=parts.affinity)
+            expected = parts.executor.begins_with()
+            self._port = parts.server.start(parts.bind, affinity=parts.affinity, expected=expected)
             worker = threading.Thread(target=self._execute, name="executor")
             control = ControlServer(parts.config.data_dir, self._answer)
             try:

@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
         warn_unsigned(f"{spec.name} {spec.version}")
     with data_lock(config.data_dir):
         server = ServerProcess(options, on_event=_say_event)
-        port = server.start(bind_of(config), affinity=affinity_of(config))
+        names = [spec.name for spec in specs]
+        port = server.start(bind_of(config), affinity=affinity_of(config), expected=names)
         try:
             url = f"{'https' if options.tls_cert else 'http'}://{_shown(config.host)}:{port}"
             models = [_served(_install(config, archive, args), args.num_threads, fixed) for archive in archives]

@@ -121,10 +121,11 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Configure(msgspec.Struct, frozen=True, tag="configure"):
-    """The first message."""
+    """The first message. ``expected``: models that will be loaded: until then they are not ready, and not unknown."""
 
     call: int
     options: ServingOptions
+    expected: list[str] = []
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import monotonic
 
@@ -58,6 +58,7 @@ class ServerProcess:
         self._listeners: list[socket.socket] = []
         self._uds: Path | None = None
         self._affinity: frozenset[int] | None = None
+        self._expected: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._calls: dict[int, _Call] = {}
@@ -71,14 +72,16 @@ class ServerProcess:
         self._stopping = threading.Event()
         self._has_served = False
 
-    def start(self, bind: Bind, *, affinity: frozenset[int] | None = None) -> int:
+    def start(self, bind: Bind, *, affinity: frozenset[int] | None = None, expected: Iterable[str] = ()) -> int:
         """Bind, start the server and wait until it answers. Returns the port (0 when there is only a socket file).
 
-        ``affinity``: the CPUs of the server and its engines. Raises PortInUse, ServingError.
+        ``affinity``: the CPUs of the server and its engines. ``expected``: names of models that will be loaded next;
+        they are not unknown meanwhile, they get 503. Raises PortInUse, ServingError.
         """
         if self._python == sys.executable and importlib.util.find_spec("httptools") is None:
             raise ModuleNotFoundError("No module named 'httptools'", name="httptools")
         self._affinity = affinity
+        self._expected = frozenset(expected)
         self._uds = bind.uds
         self._listeners = open_listeners(bind)
         port = next((int(s.getsockname()[1]) for s in self._listeners if s.family != socket.AF_UNIX), 0)
@@ -233,8 +236,9 @@ class ServerProcess:
 
     def _configure(self) -> None:
         """Thread: what a new server has to be told before it serves as the one before it did."""
+        expected = sorted({name for name, _ in list(self._models)} if self._has_served else self._expected)
         try:
-            self._call(lambda call: control.Configure(call, self._options))
+            self._call(lambda call: control.Configure(call, self._options, expected))
         except ServingError as error:
             if not self._has_served:
                 self._started.put(error)

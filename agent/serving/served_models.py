@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from agent.errors import RequestRefused
@@ -30,10 +30,17 @@ class ServedModels:
         self._now_ms = now_ms
         self._entries: dict[str, dict[str, Entry]] = {}
         self._statistics: dict[tuple[str, str, str], ModelStatistics] = {}
+        self._expected: set[str] = set()
+
+    def expect(self, names: Iterable[str]) -> None:
+        """These are about to be loaded: until they are put or removed, a client is told to try again."""
+        self._expected.update(names)
 
     def find(self, name: str, version: str | None) -> Entry:
-        """Raises RequestRefused (404) naming what is served."""
+        """Raises RequestRefused: 404 naming what is served, 503 for what is being loaded."""
         entries = self._entries.get(name)
+        if entries is None and name in self._expected:
+            raise RequestRefused(503, f"model {name!r} is not ready: it is being loaded")
         if entries is None:
             known = ", ".join(sorted(self._entries)) or "none"
             raise RequestRefused(404, f"unknown model {name[:80]!r}; models here: {known}")
@@ -55,6 +62,7 @@ class ServedModels:
     def put(self, entry: Entry) -> list[LiveModel]:
         """Serve it from now on; returns those it replaces."""
         served = entry.live.served
+        self._expected.discard(served.name)
         entries = self._entries.get(served.name, {})
         kept = {version: one for version, one in entries.items() if served.beside and version != served.version}
         self._entries[served.name] = {**kept, served.version: entry}
@@ -62,6 +70,7 @@ class ServedModels:
 
     def remove(self, name: str, version: str | None = None) -> list[LiveModel]:
         """Serve that name (or only that version of it) no more; returns what served."""
+        self._expected.discard(name)
         entries = self._entries.pop(name, {})
         kept = {key: one for key, one in entries.items() if version is not None and key != version}
         if kept:

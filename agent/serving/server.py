@@ -82,6 +82,10 @@ class Server:
             self._acceptors.append(acceptor)
         self._sweep()
 
+    def expect(self, names: list[str]) -> None:
+        """Models that are about to be loaded."""
+        self._models.expect(names)
+
     async def load(self, model: ServedModel) -> Loaded:
         """Raises LoadFailed; what served under that name still does then."""
         try:
@@ -200,6 +204,7 @@ class ControlLink:
         call = message.call
         if isinstance(message, control.Configure):
             self._server = Server(message.options, self._listeners, self._tell)
+            self._server.expect(message.expected)
             await self._server.start()
             return control.Done(call=call)
         if self._server is None:

@@ -75,6 +75,10 @@ class Executor:
         """Before ``open``: the newest state is torn, an older one or none will be used."""
         return self._rooms.journal.is_damaged
 
+    def begins_with(self) -> list[str]:
+        """Before ``open``: the models that serve from the start. Only reads."""
+        return [name for name, model in self._rooms.journal.load().models.items() if model.active is not None]
+
     def open(self) -> DeviceState:
         """Read the journal; a deployment that was in flight hears that the power returned. Raises UpdateError."""
         self._state = self._rooms.journal.load()
