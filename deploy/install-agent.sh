@@ -163,9 +163,11 @@ requirement() { printf '%s[%s]' "${WHEEL:-mindedge}" "$1"; }
 
 install_agent() {
   step "agent from ${WHEEL:-the package index}"
+  upgrade=
+  if exists "$PREFIX/bin/mindie"; then upgrade=1; fi
   pip_install "$(requirement agent)"
   # The same version number may hold other code: a wheel that is given is always put in.
-  if [ -n "$WHEEL" ]; then
+  if [ -n "$WHEEL" ] && [ -n "$upgrade" ]; then
     run "$PREFIX/bin/python" -m pip --disable-pip-version-check install --force-reinstall --no-deps "$WHEEL"
   fi
 }

@@ -128,9 +128,13 @@ def test_a_python_that_is_too_old_is_refused_with_the_way_out(orin: Path) -> Non
 def test_a_wheel_is_installed_even_over_the_same_version(pi: Path, tmp_path: Path) -> None:
     wheel = tmp_path / "mindedge-0.1.0-py3-none-any.whl"
     wheel.write_bytes(b"")
-    lines = steps(pi, "--wheel", wheel, "--runtime", "none")
-    assert [line for line in lines if "--force-reinstall" in line and line.endswith(str(wheel))]
-    assert [line for line in lines if line.endswith(f"{wheel}[agent]")]
+    first = steps(pi, "--wheel", wheel, "--runtime", "none")
+    assert [line for line in first if line.endswith(f"{wheel}[agent]")]
+    assert not [line for line in first if "--force-reinstall" in line]
+    (pi / "opt/mindedge/bin").mkdir(parents=True)
+    (pi / "opt/mindedge/bin/mindie").write_text("")
+    again = steps(pi, "--wheel", wheel, "--runtime", "none")
+    assert [line for line in again if "--force-reinstall" in line and line.endswith(str(wheel))]
 
 
 def test_without_systemd_there_is_no_service(pi: Path) -> None:
