@@ -74,7 +74,11 @@ class BundleArchive:
         return b"".join(self.blob_chunks(digest))
 
     def verify(self) -> None:
-        """Read and hash every blob of the bundle. Raises DigestMismatch or MalformedBundle at the first wrong one."""
+        """Read and hash every blob of the bundle, and see that what fills the file up is zero.
+
+        Raises DigestMismatch or MalformedBundle at the first wrong one.
+        """
+        _check_filling(self.path)
         for digest, size in self.bundle.blobs().items():
             member = self.members.get(digest)
             if member is not None and member.size != size:
@@ -134,6 +138,26 @@ def _scan(path: Path) -> tuple[dict[str, Member], Member | None, Member | None]:
     except (tarfile.TarError, EOFError, ValueError, UnicodeError, OverflowError) as error:
         raise MalformedBundle(str(path), f"is not a MindEdge bundle or is cut short ({error})") from error
     return members, special.get("oci-layout"), special.get("index.json")
+
+
+def _check_filling(path: Path) -> None:
+    """No digest covers what lies between and after the members. Raises DigestMismatch."""
+    members, *special = _scan(path)
+    held = sorted(
+        (member.offset, member.offset + member.size) for member in [*members.values(), *special] if member is not None
+    )
+    with path.open("rb") as file:
+        for _, end in held:
+            file.seek(end)
+            _refuse_filled(path, file.read(-end % tarfile.BLOCKSIZE))
+        file.seek(held[-1][1] + -held[-1][1] % tarfile.BLOCKSIZE)
+        while rest := file.read(CHUNK_BYTES):
+            _refuse_filled(path, rest)
+
+
+def _refuse_filled(path: Path, filling: bytes) -> None:
+    if filling.strip(b"\0"):
+        raise DigestMismatch(str(path), "has bytes between or after its members: changed, or two files in one")
 
 
 def _place(
