@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from fleet.domain.device import DeviceState
 from fleet.store.unit_of_work import Store
 from fleet.supervised_thread import SupervisedThread
 
+_log = logging.getLogger(__name__)
 GATHER_S = 0.2
 WAIT_S = 10.0
 
@@ -70,7 +72,10 @@ class AccountKeeper:
             mine = self._wanted
             self._condition.notify_all()
             self._condition.wait_for(lambda: self._loaded >= mine or self.thread.stopping.is_set(), wait_s)
-            return self._loaded >= mine
+            in_force = self._loaded >= mine
+        if not in_force:
+            _log.warning("device accounts are not in force after %g s: they will be once the broker takes them", wait_s)
+        return in_force
 
     def _step(self) -> None:
         """One load, when one is wanted; a load that failed is still wanted."""

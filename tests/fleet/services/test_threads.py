@@ -40,10 +40,13 @@ def test_a_tick_with_an_unforeseen_fault_is_tried_again() -> None:
     assert (ticker.failure, len(ticks)) == (None, 2)
 
 
-def test_accounts_that_could_not_be_loaded_are_loaded_at_the_next_turn() -> None:
+def test_accounts_that_could_not_be_loaded_are_said_to_be_late_and_loaded_at_the_next_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     broker = Accounts(failures=1)
     keeper = AccountKeeper(MemoryStore(), broker, gather_s=0.0)
     assert not keeper.changed(wait_s=0.0)
+    assert "device accounts are not in force after 0 s" in caplog.text
     assert keeper.thread.turn() > 0
     assert keeper.thread.turn() == 0
     assert (broker.loads, keeper._loaded) == (1, 1)
