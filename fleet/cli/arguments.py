@@ -26,20 +26,31 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"mindfleet {__version__}")
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    common, remote = common_options(), remote_options()
-    serve.register(subparsers, common)
-    for module in (device, token, bundle, rollout, tui):
-        module.register(subparsers, [common, remote])
+    places, output, remote = place_options(), output_options(), remote_options()
+    serve.register(subparsers, [places, output])
+    for module in (device, token, bundle, rollout):
+        module.register(subparsers, [places, output, remote])
+    tui.register(subparsers, [places, remote])
     return top
 
 
-def common_options() -> argparse.ArgumentParser:
+def place_options() -> argparse.ArgumentParser:
     """What every command takes."""
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--data", metavar="DIR", help="the server's data folder (MINDEDGE_DATA)")
-    common.add_argument("--config", metavar="FILE", help="configuration in TOML (MINDEDGE_CONFIG)")
-    common.add_argument("--json", action="store_true", help="print one JSON document on stdout")
-    return common
+    places = argparse.ArgumentParser(add_help=False)
+    places.add_argument(
+        "--data", metavar="DIR",
+        help="the server's data folder (MINDEDGE_DATA; default ~/.local/share/mindedge/fleet, /var/lib/mindedge/fleet "
+             "for root)",
+    )  # fmt: skip
+    places.add_argument("--config", metavar="FILE", help="configuration in TOML (MINDEDGE_CONFIG)")
+    return places
+
+
+def output_options() -> argparse.ArgumentParser:
+    """What the commands take that print a result."""
+    output = argparse.ArgumentParser(add_help=False)
+    output.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+    return output
 
 
 def remote_options() -> argparse.ArgumentParser:

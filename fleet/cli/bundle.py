@@ -25,8 +25,9 @@ def run_push(args: argparse.Namespace) -> int:
     """Verifies every byte, uploads, registers."""
     from edge_contracts.archive import open_bundle
     from fleet.cli.connection import client
-    from fleet.cli.output import print_json, red, say
+    from fleet.cli.output import ProgressLine, print_json, red, say
     from fleet.cli.push import push
+    from fleet.domain.plain_words import count
     from fleet.errors import UnsignedBundle
 
     archive = open_bundle(Path(args.bundle))
@@ -36,8 +37,10 @@ def run_push(args: argparse.Namespace) -> int:
     if not args.allow_unsigned:
         raise UnsignedBundle(label)
     say(red(f"unsigned bundle: {label} is taken without a signature (--allow-unsigned)"))
-    pushed = push(client(args), archive, say)
-    say(f"{label}: {pushed.sent} blobs sent ({pushed.sent_bytes} bytes), {pushed.present} were there already")
+    with ProgressLine(f"sending {label}") as line:
+        pushed = push(client(args), archive, line.show)
+    sent = f"{count(pushed.sent, 'blob')} sent ({pushed.sent_bytes / 1e6:.2f} MB)"
+    say(f"{label}: {sent}, {pushed.present:,} {'was' if pushed.present == 1 else 'were'} there already")
     if args.json:
         print_json(pushed.bundle)
     else:

@@ -6,11 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.command import add_command
+from fleet.domain.plain_words import count, significant, state_text
 
 if TYPE_CHECKING:
     from fleet.http.api_types import DeviceView, ModelView
 
-MAX_REASON = 70
+MAX_REASON, MAX_LINE = 70, 300
+"""Characters of a reason in a list, and on the page of one device."""
 
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
@@ -19,7 +21,7 @@ def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse
     listing = add_command(verbs, "list", "all devices", "device list --data ./fleet", parents)
     listing.set_defaults(run=run_list)
     show = add_command(verbs, "show", "one device: choice, evidence, events", "device show cam-1 --json", parents)
-    show.add_argument("device")
+    show.add_argument("device", metavar="DEVICE", help="its id, as `mindfleet device list` shows it")
     show.set_defaults(run=run_show)
 
 
@@ -39,8 +41,9 @@ def run_list(args: argparse.Namespace) -> int:
         "CPUS",
         "BUNDLE",
         "BACKEND",
-        "P50 MS",
-        "P90 MS",
+        "RACE P90",
+        "SERVED P90",
+        "REQUESTS",
         "VS ORT",
         "ACCURACY",
         "STATE",
@@ -52,7 +55,7 @@ def run_list(args: argparse.Namespace) -> int:
 def run_show(args: argparse.Namespace) -> int:
     """One device."""
     from fleet.cli.connection import client
-    from fleet.cli.output import print_json
+    from fleet.cli.output import moment, print_json
 
     detail = client(args).device(args.device)
     if args.json:
@@ -63,11 +66,11 @@ def run_show(args: argparse.Namespace) -> int:
     print(f"{device.id}  {presence}  site {device.site}  board {device.board or 'unknown'}")
     for model in device.models:
         print(f"  {model.name} {model.version or '(nothing serves)'}: {backend_text(model)}")
-        print(f"    last deployment {model.deployment or '-'}: {model.state or '-'}  {model.reason or ''}".rstrip())
+        print(f"    last deployment {model.deployment or '-'}: {_state(model, MAX_LINE)}")
         if model.why:
             print(f"    chosen because {model.why}")
     for event in detail.events[:20]:
-        print(f"  {event.at_ms}  {event.kind}: {event.text}")
+        print(f"  {moment(event.at_ms)}  {event.kind}: {event.text}")
     return 0
 
 
@@ -75,21 +78,27 @@ def backend_text(model: ModelView) -> str:
     """For example "openvino int8, 2 threads"."""
     if model.backend is None:
         return "-"
-    threads = f", {model.backend.threads} thread{'s' * (model.backend.threads != 1)}" if model.backend.threads else ""
+    threads = f", {count(model.backend.threads, 'thread')}" if model.backend.threads else ""
     return f"{model.backend.runtime} {model.backend.precision}{threads}"
+
+
+def milliseconds(value: float | None) -> str | None:
+    """Three significant digits, with the unit."""
+    return None if value is None else f"{significant(value)} ms"
 
 
 def _rows(device: DeviceView) -> list[tuple[object, ...]]:
     head = (device.id, "yes" if device.online else "no", device.board, device.budget_cpus)
     if not device.models:
-        return [(*head, *[None] * 6, device.state)]
+        return [(*head, *[None] * 7, device.state)]
     return [
         (
             *head,
             f"{model.name} {model.version}" if model.version else None,
             backend_text(model),
-            model.p50_ms if model.p50_ms is not None else model.race_p50_ms,
-            model.p90_ms if model.p90_ms is not None else model.race_p90_ms,
+            milliseconds(model.race_p90_ms),
+            milliseconds(model.p90_ms),
+            model.requests,
             model.ratio_vs_onnxruntime_default,
             model.accuracy,
             _state(model),
@@ -98,10 +107,10 @@ def _rows(device: DeviceView) -> list[tuple[object, ...]]:
     ]
 
 
-def _state(model: ModelView) -> str:
-    """With the reason where something went wrong; all of it is in `device show`."""
+def _state(model: ModelView, most: int = MAX_REASON) -> str:
+    """With the reason where something went wrong, in at most ``most`` characters."""
     attempted = f" {model.attempted_version}" if model.attempted_version not in (None, model.version) else ""
     reason = model.regressed or (model.reason if model.state != "committed" else None)
-    if reason and len(reason) > MAX_REASON:
-        reason = reason[: MAX_REASON - 3] + "..."
-    return f"{model.state or 'waiting'}{attempted}" + (f": {reason}" if reason else "")
+    if reason and len(reason) > most:
+        reason = reason[: most - 3] + "..."
+    return f"{state_text(model.state or 'waiting')}{attempted}" + (f": {reason}" if reason else "")

@@ -22,21 +22,32 @@ class Pushed:
     sent_bytes: int
 
 
-def push(client: FleetClient, archive: BundleArchive, say: Callable[[str], None]) -> Pushed:
+Progress = Callable[[int, int], None]
+"""Told the bytes sent so far and the bytes to send in all."""
+
+
+def push(client: FleetClient, archive: BundleArchive, progress: Progress) -> Pushed:
     """Blobs are hashed again while they are sent. Raises ClientError, DigestMismatch."""
     bundle = archive.bundle
     repository = f"/v2/{bundle.spec.name}"
-    sent = sent_bytes = 0
     sizes = bundle.blobs()
-    for digest, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
-        if _is_there(client, f"{repository}/blobs/{digest}"):
-            continue
-        say(f"sending {digest[:19]}... ({size} bytes)")
-        _upload(client, repository, digest, archive.blob_chunks(digest), size)
-        sent, sent_bytes = sent + 1, sent_bytes + size
+    by_size = sorted(sizes.items(), key=lambda item: (item[1], item[0]))
+    missing = [each for each in by_size if not _is_there(client, f"{repository}/blobs/{each[0]}")]
+    total, before = sum(size for _, size in missing), 0
+    for digest, size in missing:
+        chunks = _counted(archive.blob_chunks(digest), before, total, progress)
+        _upload(client, repository, digest, chunks, size)
+        before += size
     _put_index(client, repository, archive)
     registered = client.register_bundle(BundleRequest(name=bundle.spec.name, digest=bundle.digest, allow_unsigned=True))
-    return Pushed(registered, sent, len(sizes) - sent, sent_bytes)
+    return Pushed(registered, len(missing), len(sizes) - len(missing), total)
+
+
+def _counted(chunks: Iterator[bytes], before: int, total: int, progress: Progress) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+        before += len(chunk)
+        progress(before, total)
 
 
 def _is_there(client: FleetClient, path: str) -> bool:

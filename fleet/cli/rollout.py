@@ -12,7 +12,7 @@ VERBS = {
     "abort": "end it; devices in the middle go back", "rollback": "send all devices back to what they had",
 }  # fmt: skip
 CREATE_EXAMPLE = "rollout create --bundle digits --version 1.0.0 --wave 1 --wave 100% --allow-unsigned --start"
-STATUS_EXAMPLE = "rollout status --watch r1f0a9c2b3"
+STATUS_EXAMPLE = "rollout status\nrollout status --watch r1f0a9c2b3"
 
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
@@ -22,19 +22,19 @@ def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse
     _register_create(add_command(verbs, "create", "make a rollout (a draft unless --start)", CREATE_EXAMPLE, parents))
     add_command(verbs, "list", "all rollouts, newest first", "rollout list", parents).set_defaults(run=run_list)
     status = add_command(verbs, "status", "waves, counts, devices, why it stopped", STATUS_EXAMPLE, parents)
-    status.add_argument("rollout", metavar="ID")
+    status.add_argument("rollout", metavar="ID", nargs="?", help="default: the newest rollout")
     status.add_argument("--watch", action="store_true", help="print changes until it ends or stops")
     status.set_defaults(run=run_status)
     for verb, text in VERBS.items():
         command = add_command(verbs, verb, text, f"rollout {verb} r1f0a9c2b3", parents)
-        command.add_argument("rollout", metavar="ID")
+        command.add_argument("rollout", metavar="ID", help="as `mindfleet rollout list` shows it")
         command.set_defaults(run=run_verb)
 
 
 def _register_create(create: argparse.ArgumentParser) -> None:
-    create.add_argument("--bundle", required=True, metavar="NAME")
-    create.add_argument("--version", required=True, metavar="V")
-    create.add_argument("--name", metavar="N")
+    create.add_argument("--bundle", required=True, metavar="NAME", help="a registered bundle (`mindfleet bundle list`)")
+    create.add_argument("--version", required=True, metavar="V", help="its version")
+    create.add_argument("--name", metavar="N", help="what to call the rollout (default: bundle and version)")
     create.add_argument(
         "--wave", action="append", metavar="SIZE",
         help="a count (1) or share (50%%) of the devices; again for the next wave (default 100%%)",
@@ -46,12 +46,26 @@ def _register_create(create: argparse.ArgumentParser) -> None:
     create.add_argument("--soak-s", type=float, metavar="S", help="seconds of trial on each device before it commits")
     create.add_argument("--wave-soak-s", type=float, default=0.0, metavar="S", help="seconds between waves")
     create.add_argument("--race-budget-s", type=float, metavar="S", help="seconds a device may race variants")
-    create.add_argument("--success-threshold-pct", type=float, default=100.0, metavar="P")
-    create.add_argument("--error-threshold-pct", type=float, default=0.0, metavar="P")
+    create.add_argument(
+        "--success-threshold-pct", type=float, default=100.0, metavar="P",
+        help="a wave succeeds when at least P %% of its devices committed (default 100)",
+    )  # fmt: skip
+    create.add_argument(
+        "--error-threshold-pct", type=float, default=0.0, metavar="P",
+        help="a wave fails when more than P %% of its devices failed (default 0)",
+    )  # fmt: skip
     create.add_argument("--min-executed", type=int, default=1, metavar="N", help="results before an early verdict")
-    create.add_argument("--denominator", choices=("targeted", "contacted"), default="targeted")
-    create.add_argument("--success-action", choices=("next", "pause"), default="next")
-    create.add_argument("--error-action", choices=("pause", "abort", "rollback_wave", "rollback_all"), default="pause")
+    create.add_argument(
+        "--denominator", choices=("targeted", "contacted"), default="targeted",
+        help="what percentages are taken of: all devices of the wave, or those that answered (default targeted)",
+    )  # fmt: skip
+    create.add_argument(
+        "--success-action", choices=("next", "pause"), default="next", help="after a wave that succeeded (default next)"
+    )
+    create.add_argument(
+        "--error-action", choices=("pause", "abort", "rollback_wave", "rollback_all"), default="pause",
+        help="when a wave fails: wait for you, end it, send the wave's devices back, or all (default pause)",
+    )  # fmt: skip
     create.add_argument(
         "--straggler-after-s", type=float, default=600.0, metavar="S", help="then a silent device is late"
     )
@@ -95,6 +109,8 @@ def run_list(args: argparse.Namespace) -> int:
     """All rollouts."""
     from fleet.cli.connection import client
     from fleet.cli.output import print_json, print_table
+    from fleet.domain.plain_words import state_text
+    from fleet.http.row_words import done_text
 
     rollouts = client(args).rollouts()
     if args.json:
@@ -105,8 +121,8 @@ def run_list(args: argparse.Namespace) -> int:
             r.id,
             r.name,
             f"{r.bundle} {r.version}",
-            r.state,
-            f"{r.counts.succeeded}/{r.counts.targeted}",
+            state_text(r.state),
+            done_text(r.counts),
             r.counts.failed,
             r.why,
         )
@@ -124,15 +140,30 @@ def run_verb(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Once, or until the rollout is no longer moving."""
+    """Once, or until the rollout is no longer moving. Without an id: the newest."""
     from fleet.cli.connection import client
 
     fleet = client(args)
+    rollout = args.rollout or _newest(fleet)
     if args.watch:
+        from fleet.cli.output import say
         from fleet.cli.watch import watch
 
-        return _show(args, watch(fleet, args.rollout))
-    return _show(args, fleet.rollout(args.rollout))
+        if args.json:
+            return _show(args, watch(fleet, rollout, say))
+        watch(fleet, rollout, lambda line: print(line, flush=True))
+        return 0
+    return _show(args, fleet.rollout(rollout))
+
+
+def _newest(fleet: Any) -> str:
+    """Raises NotFound."""
+    from fleet.errors import NotFound
+
+    rollouts = fleet.rollouts()
+    if not rollouts:
+        raise NotFound("rollout", "newest")
+    return str(rollouts[0].id)
 
 
 def _show(args: argparse.Namespace, view: Any) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fleet.domain.plain_words import state_text
 from fleet.http.api_types import RolloutDeviceView, RolloutView, WaveView
+from fleet.http.row_words import row_state, without_sent_back
 
 
 def lines(view: RolloutView) -> list[str]:
@@ -13,30 +15,30 @@ def lines(view: RolloutView) -> list[str]:
 def headline(view: RolloutView) -> str:
     """One line: what, state, why."""
     why = f": {view.why}" if view.why else ""
-    return f"{view.id}  {view.name} ({view.bundle} {view.version})  {view.state}{why}"
+    return f"{view.id}  {view.name} ({view.bundle} {view.version})  {state_text(view.state)}{why}"
 
 
 def wave_line(wave: WaveView) -> str:
     """One line for a wave."""
     counts = wave.counts
-    parts = [f"{counts.succeeded} of {counts.targeted} committed"]
+    parts = [f"{counts.succeeded} of {counts.targeted} committed"] if counts.targeted or not counts.withdrawn else []
     parts += [f"{number} {word}" for number, word in (
         (counts.failed, "failed"), (counts.in_flight, "in flight"), (counts.stragglers, "late"),
         (counts.withdrawn, "withdrawn"),
     ) if number]  # fmt: skip
     name = "tail wave" if wave.tail else f"wave {wave.number}"
-    return f"{name} ({wave.policy.size}): {wave.state}; {', '.join(parts)}" + (f"; {wave.why}" if wave.why else "")
+    why = f"; {wave.why}" if wave.why else ""
+    return f"{name} ({wave.policy.size}): {state_text(wave.state)}; {', '.join(parts)}{why}"
 
 
 def device_line(row: RolloutDeviceView) -> str:
     """One line for a device."""
-    back = " (going back)" if row.kind == "back" else ""
     offline = "" if row.online else ", offline"
     reason = f": {row.reason}" if row.reason else ""
-    return f"{row.device}{back}  {row.state}{offline}{reason}" + (
+    return f"{row.device}  {row_state(row)}{offline}{reason}" + (
         f"; regressed: {row.regressed}" if row.regressed else ""
     )
 
 
 def _rows(view: RolloutView) -> list[str]:
-    return [device_line(row) for row in view.devices]
+    return [device_line(row) for row in without_sent_back(view.devices)]

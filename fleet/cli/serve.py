@@ -13,10 +13,10 @@ from types import FrameType
 from typing import Any
 
 
-def register(subparsers: argparse._SubParsersAction[Any], common: argparse.ArgumentParser) -> None:
+def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
     command = subparsers.add_parser(
         "serve",
-        parents=[common],
+        parents=parents,
         help="run the server: REST API, bundle registry, MQTT broker",
         description="Runs the server in the foreground. Ctrl-C or SIGTERM ends it and all it started.",
         epilog="example:\n  mindfleet serve --data ./fleet --host 0.0.0.0 --port 8080 --mqtt-port 1883",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.cli.command import add_command
+
+if TYPE_CHECKING:
+    from fleet.http.api_types import TokenView
 
 
 def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse.ArgumentParser]) -> None:
@@ -24,7 +28,7 @@ def register(subparsers: argparse._SubParsersAction[Any], parents: list[argparse
     listing = add_command(verbs, "list", "tokens that exist (without their secrets)", "token list", parents)
     listing.set_defaults(run=run_list)
     delete = add_command(verbs, "delete", "withdraw a token", "token delete t2e1646d220", parents)
-    delete.add_argument("token", metavar="ID")
+    delete.add_argument("token", metavar="ID", help="as `mindfleet token list` shows it")
     delete.set_defaults(run=run_delete)
 
 
@@ -59,14 +63,23 @@ def run_create(args: argparse.Namespace) -> int:
 def run_list(args: argparse.Namespace) -> int:
     """Tokens that exist."""
     from fleet.cli.connection import client
-    from fleet.cli.output import print_json, print_table
+    from fleet.cli.output import moment, print_json, print_table
 
     tokens = client(args).tokens()
     if args.json:
         print_json(tokens)
     else:
-        print_table(("TOKEN", "SITE", "USES LEFT"), [(t.id, t.site, t.uses_left) for t in tokens])
+        now_ms = time.time_ns() // 1_000_000
+        rows = [(t.id, t.site, t.uses_left, moment(t.expires_ms) or "never", token_state(t, now_ms)) for t in tokens]
+        print_table(("TOKEN", "SITE", "USES LEFT", "EXPIRES", "STATE"), rows)
     return 0
+
+
+def token_state(token: TokenView, now_ms: int) -> str:
+    """Whether it still lets a device in."""
+    if token.uses_left < 1:
+        return "used up"
+    return "expired" if token.expires_ms is not None and token.expires_ms <= now_ms else "usable"
 
 
 def run_delete(args: argparse.Namespace) -> int:

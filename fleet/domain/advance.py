@@ -20,6 +20,7 @@ import msgspec
 from edge_contracts.deployment import DeploymentState
 from fleet.domain.changes import Change, View, abort, end, go_back, moved, on, wave_name, with_wave
 from fleet.domain.deadlines import longest_s
+from fleet.domain.plain_words import count
 from fleet.domain.rollout import Rollout, RolloutEvent, RolloutState, Target, TargetKind, Wave, after
 from fleet.domain.tallying import latest, wave_tally
 from fleet.domain.wave import DONE, OPEN, ErrorAction, SuccessAction, Tally, Verdict, WaveState, judge
@@ -239,7 +240,7 @@ def _finish(view: View) -> Change | None:
     counts = [wave_tally(view.targets, position) for position in range(len(rollout.all_waves))]
     done, failed = sum(c.succeeded for c in counts), sum(c.failed for c in counts)
     left = sum(c.withdrawn for c in counts)
-    why = f"{done} devices committed"
+    why = f"{count(done, 'device')} committed"
     why += f", {failed} failed" if failed else ""
     why += f", {left} withdrawn" if left else ""
     return Change(moved(view, RolloutEvent.ALL_DONE, why))
@@ -258,7 +259,7 @@ def _finish_back(view: View) -> Change | None:
     rollout = view.rollout
     event = RolloutEvent.ALL_BACK if rollout.rollback_wave is None else RolloutEvent.WAVE_BACK
     failed = sum(t.failed for t in back)
-    note = f"; {len(back) - failed - away} of {len(back)} devices are back"
+    note = f"; {len(back) - failed - away} of {count(len(back), 'device')} {'is' if len(back) == 1 else 'are'} back"
     note += f", {failed} failed to go back" if failed else ""
     note += f", {away} away go back when they return" if away else ""
     return Change(moved(view, event, (rollout.why or "rolled back") + note))

@@ -6,6 +6,7 @@ import msgspec
 
 from edge_contracts.deployment import FAILURES, TERMINAL, DeploymentState
 from edge_contracts.messages import Reported, ReportedModel
+from fleet.domain.plain_words import shortened
 from fleet.domain.rollout import Target, TargetKind
 
 
@@ -38,7 +39,7 @@ def _contact(target: Target, entry: ReportedModel | None, reported: Reported, no
 
 
 def _install(target: Target, digest: str, entry: ReportedModel, now_ms: int) -> Target:
-    state, reason, code = entry.state, entry.reason, entry.error_code
+    state, reason, code = entry.state, shortened(entry.reason, entry.evidence), entry.error_code
     serving = entry.active.digest if entry.active is not None else None
     if state is DeploymentState.COMMITTED and serving != digest:
         state, code = DeploymentState.FAILED, "digest"

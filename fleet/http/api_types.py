@@ -39,8 +39,9 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
     version, digest, backend: what serves; None: nothing does. deployment, state, reason, error_code: the last
     deployment that touched it. p50_ms, p90_ms, requests: of the active bundle as served, over the server's window
-    (total stage); no percentiles of fewer than 20 requests. race_p50_ms, race_p90_ms: as raced before it served. ratio_vs_onnxruntime_default: above 1 is faster; measured by the device in its race, as accuracy is
-    (``accuracy_metric`` "top1" or "agreement").
+    (total stage); no percentiles of fewer than 20 requests. race_p50_ms, race_p90_ms: as raced before it served.
+    ratio_vs_onnxruntime_default: above 1 is faster; measured by the device in its race, as accuracy is
+    (``accuracy_metric`` "top1" or "agreement"). chosen: the choice in short; why: at length.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     accuracy_drop: float | None = None
     accuracy_metric: str | None = None
     why: str | None = None
+    chosen: str | None = None
 
 
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +194,10 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class WaveView(msgspec.Struct, frozen=True, kw_only=True):
-    """``number`` counts from 1; the tail wave is the last one, ``tail`` true, shown only when it has devices."""
+    """``number`` counts from 1; the tail wave is the last one, ``tail`` true, shown only when it has devices.
+
+    state: of the wave; once the rollout is over, "aborted", "rolled_back" or "not_begun" for one it left open.
+    """
 
     number: int
     state: str

@@ -20,6 +20,11 @@ from fleet.http.problems import fleet_problem, http_problem, nested_problem, une
 from fleet.http.rooms import Rooms
 from fleet.http.routes import OPEN, BundleRoutes, DeviceRoutes, EnrolmentRoutes, RolloutRoutes, operator_only
 
+LANDING = (
+    "<!doctype html><title>MindEdge fleet</title><p>A MindEdge fleet server. Operators use <code>mindfleet tui</code> "
+    'and the <code>mindfleet</code> commands. <a href="/healthz">/healthz</a> <a href="/metrics">/metrics</a> '
+    "/api/v1/openapi.json (with a token) /v2/ (bundles)\n"
+)
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
@@ -33,10 +38,15 @@ def metrics(rooms: NamedDependency[Rooms]) -> Response[str]:
     return Response(rooms.metrics(), media_type="text/plain; version=0.0.4")
 
 
+@get("/", opt=OPEN, media_type="text/html", include_in_schema=False, sync_to_thread=False)
+def landing() -> str:
+    return LANDING
+
+
 def make_app(rooms: Rooms, registry: Any) -> ASGIApp:
     """``registry`` is the ASGI application for /v2: it streams bodies, which the framework would gather."""
     api = Litestar(
-        [EnrolmentRoutes, DeviceRoutes, BundleRoutes, RolloutRoutes, healthz, metrics],
+        [EnrolmentRoutes, DeviceRoutes, BundleRoutes, RolloutRoutes, landing, healthz, metrics],
         guards=[operator_only],
         dependencies={"rooms": Provide(lambda: rooms, sync_to_thread=False)},
         state=State({"rooms": rooms}),

@@ -6,12 +6,12 @@ from edge_contracts.evidence import ChoiceEvidence
 from edge_contracts.messages import ActiveModel, ReportedModel
 from fleet.domain.device import Device
 from fleet.domain.history import DeviceEvent
+from fleet.domain.plain_words import short_choice, shortened, threads_of
 from fleet.http import api_types as api
 from fleet.services.reading import DeviceRecords, Served
 
 MIN_REQUESTS = 20
 """Percentiles of fewer requests say nothing and are left out."""
-_THREAD_OPTIONS = ("threads", "num_threads", "intra_op_num_threads", "inference_num_threads", "INFERENCE_NUM_THREADS")
 
 
 def device_view(records: DeviceRecords) -> api.DeviceView:
@@ -87,7 +87,7 @@ def _model(name: str, entry: ReportedModel | None, records: DeviceRecords) -> ap
         backend=_backend(active) if active else None,
         deployment=entry.deployment,
         state=entry.state.value,
-        reason=entry.reason,
+        reason=shortened(entry.reason, entry.evidence),
         error_code=entry.error_code,
         attempted_version=entry.attempted.version if entry.attempted else None,
         last_good_version=entry.last_good.version if entry.last_good else None,
@@ -104,6 +104,7 @@ def _model(name: str, entry: ReportedModel | None, records: DeviceRecords) -> ap
         accuracy_drop=race.chosen.accuracy.drop if race and race.chosen.accuracy else None,
         accuracy_metric=race.chosen.accuracy.metric if race and race.chosen.accuracy else None,
         why=race.why if race else None,
+        chosen=short_choice(race) if race else None,
     )
 
 
@@ -114,14 +115,13 @@ def _race(name: str, active: ActiveModel | None, device: Device) -> ChoiceEviden
 
 
 def _backend(active: ActiveModel) -> api.BackendView:
-    threads = next((active.options[key] for key in _THREAD_OPTIONS if key in active.options), None)
     return api.BackendView(
         variant=active.variant,
         runtime=active.runtime,
         precision=active.precision,
         target=active.target,
         provider=active.provider,
-        threads=int(threads) if isinstance(threads, int | float) else None,
+        threads=threads_of(active.options),
         options=active.options,
     )
 

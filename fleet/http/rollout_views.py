@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from fleet.domain.rollout import VERBS, Rollout, RolloutState, Target, Wave, after
+from fleet.domain.rollout import FINAL, VERBS, Rollout, RolloutState, Target, Wave, after
 from fleet.domain.tallying import total_tally, wave_tally
-from fleet.domain.wave import DONE, TAIL_POLICY
+from fleet.domain.wave import DONE, TAIL_POLICY, WaveState
 from fleet.errors import NotAllowedNow
 from fleet.http import api_types as api
 
@@ -86,7 +86,7 @@ def _waves(rollout: Rollout, targets: Sequence[Target]) -> list[api.WaveView]:
         views.append(
             api.WaveView(
                 number=position + 1,
-                state=wave.state.value,
+                state=_wave_state(rollout.state, wave.state),
                 policy=wave.policy,
                 counts=wave_tally(targets, position),
                 tail=is_tail,
@@ -96,6 +96,17 @@ def _waves(rollout: Rollout, targets: Sequence[Target]) -> list[api.WaveView]:
             )
         )
     return views
+
+
+def _wave_state(rollout: RolloutState, wave: WaveState) -> str:
+    """A rollout that has ended leaves no wave running."""
+    if rollout in FINAL and wave is WaveState.PENDING:
+        return "not_begun"
+    if rollout is RolloutState.ABORTED and wave in (WaveState.RUNNING, WaveState.SOAKING):
+        return "aborted"
+    if rollout is RolloutState.ROLLED_BACK and wave not in (WaveState.FAILED, WaveState.SKIPPED):
+        return "rolled_back"
+    return wave.value
 
 
 def _row(target: Target, online: Set[str]) -> api.RolloutDeviceView:

@@ -86,6 +86,7 @@ class FleetApp(App[None]):
         self._clock_s = clock_s
         self._wake = asyncio.Event()
         self._said_timer: Timer | None = None
+        self._said_on: LiveScreen[Any] | None = None
         self.link = Link()
         self.devices: Sequence[DeviceView] = ()
         self.rollouts: Sequence[RolloutView] = ()
@@ -178,10 +179,18 @@ class FleetApp(App[None]):
         screen = self.live_screen
         if screen is None:
             return
+        self._hush()
         screen.say(event.line)
+        self._said_on = screen
+        self._said_timer = self.set_timer(SAID_FOR_S, self._hush)
+
+    def _hush(self) -> None:
+        """What was said is over: another word comes, another page, or its time is up."""
         if self._said_timer is not None:
             self._said_timer.stop()
-        self._said_timer = self.set_timer(SAID_FOR_S, lambda: screen.say(None))
+        if self._said_on is not None:
+            self._said_on.say(None)
+        self._said_on = self._said_timer = None
 
     @on(VerbConfirmed)
     def _verb_confirmed(self, event: VerbConfirmed) -> None:
@@ -201,10 +210,12 @@ class FleetApp(App[None]):
 
     @on(DeviceWanted)
     def _device_wanted(self, event: DeviceWanted) -> None:
+        self._hush()
         self.push_screen(DeviceScreen(self._desk, event.device))
 
     @on(RolloutWanted)
     def _rollout_wanted(self, event: RolloutWanted) -> None:
+        self._hush()
         self.push_screen(RolloutScreen(self._desk, event.rollout))
 
     @on(Masthead.PageWanted)
@@ -215,6 +226,7 @@ class FleetApp(App[None]):
 
     def action_page(self, page: str) -> None:
         """To a page; when it is shown already, back to its table."""
+        self._hush()
         if self.current_mode != page:
             self.switch_mode(page)
         elif len(self.screen_stack) > 1:

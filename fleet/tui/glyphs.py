@@ -18,6 +18,7 @@ class Glyphs:
     busy: str
     bad: str
     idle: str
+    held: str
     bar_good: str
     bar_bad: str
     bar_busy: str
@@ -35,13 +36,13 @@ class Glyphs:
 
 
 UNICODE = Glyphs(
-    online="●", offline="○", good="✓", busy="▸", bad="✗", idle="·",
+    online="●", offline="○", good="✓", busy="▸", bad="✗", idle="·", held="‖",
     bar_good="█", bar_bad="✗", bar_busy="▒", bar_idle="░",
     ellipsis="…", up="▲", down="▼", dot="·", times="\N{MULTIPLICATION SIGN}", at_least="≥", at_most="≤", arrow="→",
     replacement="\N{REPLACEMENT CHARACTER}", is_ascii=False,
 )  # fmt: skip
 ASCII = Glyphs(
-    online="*", offline="o", good="+", busy=">", bad="x", idle="-",
+    online="*", offline="o", good="+", busy=">", bad="x", idle="-", held="|",
     bar_good="#", bar_bad="x", bar_busy="=", bar_idle=".",
     ellipsis="~", up="^", down="v", dot="-", times="x", at_least=">=", at_most="<=", arrow="->",
     replacement="?", is_ascii=True,

@@ -43,6 +43,20 @@ class ConfirmScreen(ModalScreen[bool]):
         verb, rollout = self._verb, self._rollout
         self.query_one("#question", LinesPane).set_layout(lambda width: question_lines(verb, rollout, width))
 
+    def follow(self, shown: Rollout | None) -> bool:
+        """The rollout as it is now. False, and closed with a no, when the verb has no place any more."""
+        if shown is None or self._verb.name not in shown.view.verbs:
+            self.dismiss(False)
+            return False
+        self._rollout = shown
+        verb = self._verb
+        self.query_one("#question", LinesPane).set_layout(lambda width: question_lines(verb, shown, width))
+        return True
+
+    @property
+    def rollout_id(self) -> str:
+        return self._rollout.view.id
+
     def action_decide(self, yes: bool) -> None:
         if yes and is_too_small(*self.app.size):
             return

@@ -24,5 +24,6 @@ class OverviewScreen(LiveScreen[FleetAnswer]):
         yield LinesPane(id="overview")
 
     def show(self, answer: FleetAnswer) -> None:
-        glyphs = self.desk.glyphs
-        self.query_one("#overview", LinesPane).set_layout(lambda width: overview_lines(answer, width, glyphs))
+        glyphs, is_old = self.desk.glyphs, self.trouble is not None
+        pane = self.query_one("#overview", LinesPane)
+        pane.set_layout(lambda width: overview_lines(answer, width, glyphs, is_old=is_old))

@@ -38,6 +38,8 @@ class LiveScreen(Screen[None], Generic[Answer]):
         super().__init__()
         self.desk = desk
         self.answer: Answer | None = None
+        self.trouble: str | None = None
+        """What is wrong with the server; None: nothing, what is shown is how it is."""
         self._answered_s: float | None = None
         self._built_of = 0
 
@@ -75,6 +77,7 @@ class LiveScreen(Screen[None], Generic[Answer]):
         self._answered_s = now_s
         if self.can_show:
             self.show(answer)
+            self.refresh_bindings()
 
     def show_link(self, trouble: str | None, now_s: float) -> None:
         """Says what is wrong with the server, and greys what is shown as long as it lasts."""
@@ -83,6 +86,10 @@ class LiveScreen(Screen[None], Generic[Answer]):
         self.query_one("#connection", StatusLine).say(connection_line(trouble, self._answered_s, now_s))
         for widget in (*self.query(LinesPane), *self.query(RowTable)):
             widget.stale = trouble is not None
+        is_news = (trouble is None) != (self.trouble is None)
+        self.trouble = trouble
+        if is_news and self.answer is not None:
+            self.show(self.answer)
 
     def say(self, line: Line | None) -> None:
         """One line above the keys."""

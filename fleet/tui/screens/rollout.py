@@ -52,9 +52,13 @@ class RolloutScreen(LiveScreen[Rollout], RolloutVerbs):
         table = self.query_one("#rollout-devices", RowTable)
         table.set_empty(_NO_DEVICES)
         table.set_listing(rollout_devices.listing(answer.view.devices, tail, now_ms, glyphs))
+        self.follow_in_dialog()
 
     def chosen(self) -> Rollout | None:
         return self.answer
+
+    def found(self, rollout: str) -> Rollout | None:
+        return self.answer if self.answer is not None and self.answer.view.id == rollout else None
 
     @on(RowTable.Moved)
     def _moved(self, event: RowTable.Moved) -> None:

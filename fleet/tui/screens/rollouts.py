@@ -38,18 +38,23 @@ class RolloutsScreen(LiveScreen[list[Rollout]], RolloutVerbs):
         table = self.query_one("#rollouts", RowTable)
         table.set_empty(_NO_ROLLOUT)
         table.set_listing(rollout_rows.listing(answer, self.desk.now_ms(), self.desk.glyphs))
+        self.follow_in_dialog()
 
     def chosen(self) -> Rollout | None:
         if not self.can_show:
             return None
         key = self.query_one("#rollouts", RowTable).cursor_key
-        return next((rollout for rollout in self.answer or [] if rollout.view.id == key), None)
+        return None if key is None else self.found(key)
+
+    def found(self, rollout: str) -> Rollout | None:
+        return next((each for each in self.answer or [] if each.view.id == rollout), None)
 
     @on(RowTable.Moved)
     def _moved(self) -> None:
         shown, glyphs = self.chosen(), self.desk.glyphs
         about = self.query_one("#about", LinesPane)
         about.set_layout(lambda width: about_lines(shown.view, width, glyphs) if shown else [])
+        self.refresh_bindings()
 
     @on(RowTable.Opened)
     def _opened(self, event: RowTable.Opened) -> None:

@@ -8,7 +8,7 @@ from fleet.tui.view_models import wording
 from fleet.tui.view_models.spans import Line, Span, Tone
 from fleet.tui.view_models.text_width import fit, paragraph
 
-_ORDER = ("chosen", "raced", "halved", "refused", "quarantined")
+_ORDER = ("chosen", "raced", "dropped", "not tried", "refused", "quarantined")
 _TONES = {"chosen": Tone.GOOD, "refused": Tone.FAINT, "quarantined": Tone.BAD}
 STATUS, NUMBER = 12, 8
 
@@ -29,8 +29,15 @@ def _why(evidence: ChoiceEvidence) -> str:
     how = f"from an earlier race with the same facts ({evidence.rounds} rounds)" if evidence.from_cache else (
         f"raced {evidence.rounds} rounds in {evidence.seconds:.1f} s"
     )  # fmt: skip
-    budget = f", {wording.number(evidence.budget_cpus)} CPUs" if evidence.budget_cpus is not None else ""
+    budget = f", {wording.cpus(evidence.budget_cpus)}" if evidence.budget_cpus is not None else ""
     return f"{evidence.why} (for {evidence.objective}{budget}; {how})"
+
+
+def status_text(candidate: CandidateEvidence) -> str:
+    """The status; of those that did not get to the end of the race, whether they were in it at all."""
+    if candidate.status == "halved":
+        return "not tried" if candidate.latency is None else "dropped"
+    return wording.state_text(candidate.status)
 
 
 def _all(evidence: ChoiceEvidence) -> list[CandidateEvidence]:
@@ -40,7 +47,8 @@ def _all(evidence: ChoiceEvidence) -> list[CandidateEvidence]:
 
 
 def _rank(candidate: CandidateEvidence) -> tuple[int, float, str]:
-    place = _ORDER.index(candidate.status) if candidate.status in _ORDER else len(_ORDER)
+    status = status_text(candidate)
+    place = _ORDER.index(status) if status in _ORDER else len(_ORDER)
     return place, candidate.latency.p90_ms if candidate.latency else float("inf"), candidate.name
 
 
@@ -54,7 +62,7 @@ def _candidate_lines(candidate: CandidateEvidence, name_width: int, width: int, 
     mark = {"chosen": glyphs.good, "quarantined": glyphs.bad, "refused": glyphs.bad}.get(candidate.status, glyphs.idle)
     tone = _TONES.get(candidate.status, Tone.PLAIN)
     name_tone = Tone.STRONG if candidate.status == "chosen" else tone
-    head: Line = (Span(f"{mark} ", tone), Span(fit(candidate.status, STATUS, glyphs), tone))
+    head: Line = (Span(f"{mark} ", tone), Span(fit(status_text(candidate), STATUS, glyphs), tone))
     if candidate.latency is None:
         name = f"{candidate.name}: " if candidate.reason else candidate.name
         return paragraph((*head, Span(name, name_tone)), candidate.reason or "", width, tone, hanging=STATUS + 2)

@@ -55,9 +55,10 @@ def _fact_lines(device: DeviceView, width: int, now_ms: int, glyphs: Glyphs) -> 
 
 def _facts(device: DeviceView, now_ms: int, glyphs: Glyphs) -> list[tuple[str, str]]:
     gap = f" {glyphs.dot} "
-    board = gap.join(part for part in (device.board, device.soc, device.cpu_model) if part)
+    names = (device.board, device.soc, device.cpu_model)
+    board = gap.join(dict.fromkeys(part for part in names if part))
     limits = [
-        f"{wording.number(device.budget_cpus)} CPUs to use" if device.budget_cpus is not None else "",
+        f"{wording.cpus(device.budget_cpus)} to use" if device.budget_cpus is not None else "",
         f"{device.memory_mb:,} MB" if device.memory_mb is not None else "",
         f"{device.temp_c:.0f} C" if device.temp_c is not None else "",
     ]
@@ -134,7 +135,7 @@ def _deployment_lines(model: ModelView, width: int, glyphs: Glyphs) -> list[Line
         tone = Tone.BUSY if model.state in BUSY_STATES else Tone.GOOD if model.state == "committed" else Tone.PLAIN
         version = f" {model.attempted_version}" if model.attempted_version else ""
         reason = f": {model.reason}" if model.reason else ""
-        lines += labelled("state", f"{model.state}{version}{reason}", width, glyphs, tone)
+        lines += labelled("state", f"{wording.state_text(model.state)}{version}{reason}", width, glyphs, tone)
     if model.desired_version is not None and model.desired_version != model.version:
         lines += labelled("wanted", f"{model.name} {model.desired_version}", width, glyphs)
     if model.last_good_version is not None and model.last_good_version != model.version:

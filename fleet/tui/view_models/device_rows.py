@@ -19,17 +19,17 @@ from fleet.tui.view_models.text_width import clean, paragraph
 COLUMNS = (
     Column("online", "", 1),
     Column("device", "DEVICE", 10, 24),
-    Column("board", "BOARD", 14, 20, priority=2),
+    Column("board", "BOARD", 10, 20, priority=2),
     Column("cpus", "CPUS", 4, right=True, priority=3),
     Column("bundle", "BUNDLE", 12, 20),
     Column("runtime", "RUNTIME", 8, 11, priority=1),
     Column("precision", "PREC", 4, priority=1),
     Column("threads", "TH", 2, right=True, priority=4),
-    Column("p50", "P50 ms", 6, right=True, priority=7, extra=True),
-    Column("p90", "P90 ms", 6, right=True, priority=1),
+    Column("p50", "P50 ms", 7, right=True, priority=7, extra=True),
+    Column("p90", "P90 ms", 7, right=True, priority=1),
     Column("ratio", "vs ORT", 6, right=True, priority=5, extra=True),
     Column("accuracy", "ACC", 5, right=True, priority=6, extra=True),
-    Column("state", "STATE", 9, 14, grows=True),
+    Column("state", "STATE", 12, grows=True),
 )
 FAILED_STATES = frozenset(state.value for state in FAILURES)
 BUSY_STATES = frozenset(state.value for state in IN_FLIGHT)
@@ -76,7 +76,7 @@ def _haystack(entry: Entry) -> str:
     ]  # fmt: skip
     if model is not None:
         parts += [model.name, model.version, model.state, model.reason, "" if model.signed else "unsigned"]
-        parts += [model.regressed and "regressed", model.attempted_version]
+        parts += [model.regressed and "regressed", model.attempted_version, wording.state_text(model.state or "")]
         if model.backend is not None:
             parts += [model.backend.runtime, model.backend.precision, model.backend.variant]
     return "\n".join(part for part in parts if part).lower()
@@ -150,7 +150,7 @@ def _needs(rows: Sequence[Entry]) -> dict[str, int]:
 
 
 def cells(entry: Entry, now_ms: int, glyphs: Glyphs) -> Cells:
-    """One row, in the order of COLUMNS. A latency measured in the race, not in service, is faint."""
+    """One row, in the order of COLUMNS. A latency of the race, not of service, is faint and ends in "r"."""
     device, model = entry.device, entry.model
     backend = model.backend if model else None
     there = Tone.PLAIN if device.online else Tone.FAINT
@@ -172,7 +172,9 @@ def cells(entry: Entry, now_ms: int, glyphs: Glyphs) -> Cells:
 
 
 def _latency(live: float | None, race: float | None, tone: Tone) -> Span:
-    return Span(wording.milliseconds(live), tone) if live is not None else Span(wording.milliseconds(race), Tone.FAINT)
+    if live is not None or race is None:
+        return Span(wording.milliseconds(live), tone)
+    return Span(f"{wording.milliseconds(race)}r", Tone.FAINT)
 
 
 def online_mark(device: DeviceView, glyphs: Glyphs) -> Span:
@@ -199,10 +201,10 @@ def state_span(device: DeviceView, model: ModelView | None, now_ms: int) -> Span
     if model is None or model.state is None:
         return Span("no model" if model is None else "serving", Tone.FAINT if model is None else Tone.GOOD)
     if model.state in BUSY_STATES:
-        return Span(f"{model.state} {model.attempted_version or ''}".rstrip(), Tone.BUSY)
+        return Span(f"{wording.state_text(model.state)} {model.attempted_version or ''}".rstrip(), Tone.BUSY)
     if device.throttled:
-        return Span(f"{model.state}, throttled", Tone.BUSY)
-    return Span(model.state, Tone.GOOD if model.state == "committed" else Tone.PLAIN)
+        return Span(f"{wording.state_text(model.state)}, throttled", Tone.BUSY)
+    return Span(wording.state_text(model.state), Tone.GOOD if model.state == "committed" else Tone.PLAIN)
 
 
 def about_lines(entry: Entry, width: int, now_ms: int) -> list[Line]:
@@ -220,6 +222,6 @@ def model_trouble(model: ModelView | None) -> str | None:
     if model.regressed:
         return f"regressed: {model.regressed}"
     if model.state in FAILED_STATES:
-        what = f"{model.state} {model.attempted_version or ''}".rstrip()
+        what = f"{wording.state_text(model.state)} {model.attempted_version or ''}".rstrip()
         return f"{what}: {model.reason}" if model.reason else what
     return None if model.healthy else f"unhealthy: {model.reason or 'it does not serve'}"

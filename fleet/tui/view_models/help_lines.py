@@ -54,7 +54,7 @@ def _tables() -> list[Entry]:
 
 def _rollouts() -> list[Entry]:
     return _keys(
-        ("s p r a b", "start, pause, resume, abort, roll back: each says what will happen and asks first"),
+        ("s p r a b", "start, pause, resume, abort, roll back: the keys line shows what is possible; each asks first"),
         ("y, Enter", "do it"),
         ("n, Escape", "do nothing"),
     )
@@ -66,11 +66,12 @@ def _marks(glyphs: Glyphs) -> list[Entry]:
         (glyphs.online, "online", Tone.GOOD),
         (glyphs.offline, "offline: what is shown is what the device said last", Tone.BUSY),
         (glyphs.good, "done", Tone.GOOD),
-        (glyphs.busy, "under way, or waits for you", Tone.BUSY),
+        (glyphs.busy, "under way", Tone.BUSY),
+        (glyphs.held, "paused: waits for you", Tone.BUSY),
         (glyphs.bad, "failed, refused or stopped", Tone.BAD),
         ("!name", "the bundle is not signed", Tone.BAD),
         (bar, "of a wave: committed, failed, under way, still to come", Tone.PLAIN),
-        ("faint ms", "latency measured in the race; nothing was served in the last minutes", Tone.FAINT),
+        ("0.25r ms", "latency of the race; fewer than 20 requests were served in the last minutes", Tone.FAINT),
         ("vs ORT", "times as fast as ONNX Runtime with its default options, on that device", Tone.PLAIN),
         ("TH, CPUS", "threads of the backend in use; CPUs that the device may use", Tone.PLAIN),
     ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from fleet.http.api_types import RolloutDeviceView
+from fleet.http.row_words import row_state, without_sent_back
 from fleet.tui.glyphs import Glyphs
 from fleet.tui.view_models import wording
 from fleet.tui.view_models.columns import Column
@@ -18,7 +19,7 @@ COLUMNS = (
     Column("online", "", 1),
     Column("device", "DEVICE", 12, 24),
     Column("wave", "WAVE", 4, right=True),
-    Column("state", "STATE", 11, 14),
+    Column("state", "STATE", 13, 15),
     Column("since", "SINCE", 6, right=True, priority=1),
     Column("reason", "REASON", 10, 40, grows=True),
 )
@@ -34,8 +35,8 @@ def device_of(key: str) -> str:
 
 
 def in_order(rows: Sequence[RolloutDeviceView]) -> list[RolloutDeviceView]:
-    """Failed ones first, then those under way, then by wave as the server orders them."""
-    return sorted(rows, key=lambda row: 0 if is_bad(row) else 1 if row.state in BUSY_STATES else 2)
+    """Failed ones first, then those under way, then by wave as the server orders them; each sent-back device once."""
+    return sorted(without_sent_back(rows), key=lambda row: 0 if is_bad(row) else 1 if row.state in BUSY_STATES else 2)
 
 
 def is_bad(row: RolloutDeviceView) -> bool:
@@ -56,7 +57,7 @@ def cells(row: RolloutDeviceView, tail: int | None, now_ms: int, glyphs: Glyphs)
         Span(glyphs.online, Tone.GOOD) if row.online else Span(glyphs.offline, Tone.BUSY),
         Span(row.device, Tone.STRONG),
         Span("tail" if row.wave == tail else str(row.wave)),
-        Span(f"back: {row.state}" if row.kind == "back" else row.state, tone),
+        Span(row_state(row), tone),
         Span(wording.age(row.changed_ms or row.asked_ms, now_ms), Tone.FAINT),
         Span(reason_text(row), tone if tone is Tone.BAD else Tone.PLAIN),
     )
@@ -75,7 +76,7 @@ def about_lines(row: RolloutDeviceView, width: int) -> list[Line]:
     reason, tone = reason_text(row), _tone(row)
     if not reason:
         return []
-    head: Line = (Span(f"{row.device} {row.state} ", tone),)
+    head: Line = (Span(f"{row.device} {row_state(row)} ", tone),)
     return paragraph(head, reason, width, tone if tone is Tone.BAD else Tone.PLAIN, hanging=2)
 
 

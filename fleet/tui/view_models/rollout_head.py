@@ -14,8 +14,9 @@ from fleet.tui.view_models.text_width import fit, paragraph
 
 _WAVE_TONES = {
     "failed": Tone.BAD, "succeeded": Tone.GOOD, "running": Tone.BUSY, "soaking": Tone.BUSY, "accepted": Tone.BUSY,
+    "aborted": Tone.BAD,
 }  # fmt: skip
-NAME, STATE, NUMBERS = 6, 10, 26
+NAME, STATE, NUMBERS = 6, 11, 26
 _WITH_THRESHOLDS = ("running", "soaking", "failed", "accepted")
 
 
@@ -43,7 +44,8 @@ def _title(shown: Rollout) -> Line:
 def _state_lines(rollout: RolloutView, width: int, glyphs: Glyphs) -> list[Line]:
     tone = state_tone(rollout)
     why = why_text(rollout)
-    head: Line = (Span(f"{state_mark(rollout, glyphs)} {rollout.state.upper()}", tone), Span("  " if why else ""))
+    state = f"{state_mark(rollout, glyphs)} {wording.state_text(rollout.state).upper()}"
+    head: Line = (Span(state, tone), Span("  " if why else ""))
     return paragraph(head, why, width, tone if tone is Tone.BAD else Tone.PLAIN) if why else [head]
 
 
@@ -81,8 +83,10 @@ def wave_lines(wave: WaveView, width: int, glyphs: Glyphs, *, is_why_known: bool
 def _bar_and_counts(wave: WaveView, width: int, glyphs: Glyphs) -> Line:
     tone = _WAVE_TONES.get(wave.state, Tone.FAINT)
     counts = wave.counts
-    state = Span(f"{fit(wave.state, STATE, glyphs)} ", tone)
-    if wave.state == "pending" and not counts.targeted:
+    state = Span(f"{fit(wording.state_text(wave.state), STATE, glyphs)} ", tone)
+    if not counts.targeted and counts.withdrawn:
+        return (state, Span(f"{wording.count(counts.withdrawn, 'device')} left it: sent back or canceled", Tone.FAINT))
+    if wave.state in ("pending", "not_begun") and not counts.targeted:
         return (state, Span(f"size {wave.policy.size}", Tone.FAINT))
     numbers: Line = (
         Span(f" {counts.succeeded:,}", Tone.GOOD if counts.succeeded else Tone.FAINT),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
 from fleet.http.api_types import BundleView, RolloutView
+from fleet.http.row_words import done_text
 from fleet.tui.glyphs import Glyphs
 from fleet.tui.view_models import wording
 from fleet.tui.view_models.columns import Column
@@ -17,7 +19,7 @@ from fleet.tui.view_models.text_width import paragraph
 COLUMNS = (
     Column("name", "ROLLOUT", 14, 26),
     Column("bundle", "BUNDLE", 13, 20),
-    Column("state", "STATE", 12),
+    Column("state", "STATE", 14),
     Column("progress", "DONE", 9, 11, right=True),
     Column("failed", "FAILED", 6, right=True),
     Column("age", "AGE", 6, right=True, priority=1),
@@ -41,27 +43,33 @@ def with_signature(rollouts: Iterable[RolloutView], bundles: Iterable[BundleView
 
 def listing(rollouts: Sequence[Rollout], now_ms: int, glyphs: Glyphs) -> Listing:
     """One row for each rollout, as the server orders them: newest first."""
-    return Listing(
-        [rollout.view.id for rollout in rollouts],
-        lambda position: cells(rollouts[position], now_ms, glyphs),
-        {
-            "name": max((cell_len(rollout.view.name) for rollout in rollouts), default=0),
-            "bundle": max((len(bundle_span(rollout).text) for rollout in rollouts), default=0),
-        },
-    )
+    names = Counter(rollout.view.name for rollout in rollouts)
+
+    def cells_at(position: int) -> Cells:
+        shown = rollouts[position]
+        return cells(shown, now_ms, glyphs, with_id=names[shown.view.name] > 1)
+
+    every = [cells_at(position) for position in range(len(rollouts))]
+    widest = {
+        column.key: max((cell_len(row[position].text) for row in every), default=0)
+        for position, column in enumerate(COLUMNS)
+        if column.key != "why"
+    }
+    return Listing([rollout.view.id for rollout in rollouts], cells_at, widest)
 
 
-def cells(shown: Rollout, now_ms: int, glyphs: Glyphs) -> Cells:
-    """One row, in the order of COLUMNS."""
+def cells(shown: Rollout, now_ms: int, glyphs: Glyphs, *, with_id: bool = False) -> Cells:
+    """One row, in the order of COLUMNS. ``with_id``: others have the same name."""
     rollout = shown.view
     counts = rollout.counts
     tone = state_tone(rollout)
     over = rollout.state in ("succeeded", "aborted", "rolled_back")
-    done = f"{counts.succeeded:,}/{counts.targeted:,}" if counts.targeted or over else wording.NONE
+    done = done_text(counts) if counts.targeted or over else wording.NONE
+    name = f"{rollout.name} {rollout.id}" if with_id else rollout.name
     return (
-        Span(rollout.name, Tone.STRONG if not over else Tone.PLAIN),
+        Span(name, Tone.STRONG if not over else Tone.PLAIN),
         bundle_span(shown),
-        Span(f"{state_mark(rollout, glyphs)} {rollout.state}", tone),
+        Span(f"{state_mark(rollout, glyphs)} {wording.state_text(rollout.state)}", tone),
         Span(done),
         Span(f"{counts.failed:,}" if counts.targeted else wording.NONE, Tone.BAD if counts.failed else Tone.FAINT),
         Span(wording.age(rollout.started_ms or rollout.created_ms, now_ms), Tone.FAINT),
@@ -78,7 +86,7 @@ def bundle_span(shown: Rollout) -> Span:
 def about_lines(rollout: RolloutView, width: int, glyphs: Glyphs) -> list[Line]:
     """The row under the cursor in full: why it is in its state."""
     tone = state_tone(rollout)
-    head: Line = (Span(f"{state_mark(rollout, glyphs)} {rollout.name} {rollout.state} ", tone),)
+    head: Line = (Span(f"{state_mark(rollout, glyphs)} {rollout.name} {wording.state_text(rollout.state)} ", tone),)
     return paragraph(head, why_text(rollout), width, tone if tone is Tone.BAD else Tone.PLAIN, hanging=2)
 
 
@@ -98,6 +106,8 @@ def has_failed(rollout: RolloutView) -> bool:
 
 def state_mark(rollout: RolloutView, glyphs: Glyphs) -> str:
     tone = state_tone(rollout)
+    if rollout.state == "paused" and tone is Tone.BUSY:
+        return glyphs.held
     return {Tone.BAD: glyphs.bad, Tone.GOOD: glyphs.good, Tone.BUSY: glyphs.busy}.get(tone, glyphs.idle)
 
 

@@ -9,7 +9,7 @@ from fleet.http.api_types import RolloutView
 from fleet.tui.view_models.rollout_rows import Rollout
 from fleet.tui.view_models.spans import Line, Span, Tone
 from fleet.tui.view_models.text_width import paragraph
-from fleet.tui.view_models.wording import count
+from fleet.tui.view_models.wording import count, state_text
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def objection(wanted: Verb, rollout: RolloutView) -> str | None:
         return None
     allowed = [f"{each.key} {each.title.lower()}" for each in VERBS if each.name in rollout.verbs]
     can = f"possible now: {', '.join(allowed)}" if allowed else "nothing more can be done to it"
-    return f"cannot {wanted.title.lower()}: {rollout.name} is {rollout.state}; {can}"
+    return f"cannot {wanted.title.lower()}: {rollout.name} is {state_text(rollout.state)}; {can}"
 
 
 def question_lines(wanted: Verb, shown: Rollout, width: int) -> list[Line]:
@@ -100,4 +100,4 @@ def question_lines(wanted: Verb, shown: Rollout, width: int) -> list[Line]:
 
 def done_text(wanted: Verb, rollout: RolloutView) -> str:
     """What the server made of it."""
-    return f"{wanted.title.lower()}: {rollout.name} is now {rollout.state}"
+    return f"{wanted.title.lower()}: {rollout.name} is now {state_text(rollout.state)}"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
+from fleet.domain.plain_words import count, significant, state_text
+
+__all__ = ["NONE", "age", "clock_time", "count", "cpus", "duration", "milliseconds", "number", "percent", "ratio",
+           "share", "size", "state_text"]  # fmt: skip
 NONE = "-"
 _STEPS = ((60, "s", 1), (3600, "min", 60), (48 * 3600, "h", 3600))
 
@@ -26,9 +30,12 @@ def milliseconds(value: float | None) -> str:
     """Three significant digits, without the unit."""
     if value is None:
         return NONE
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    return significant(value)
+
+
+def cpus(value: float | None) -> str:
+    """Such as "1 CPU" and "1.5 CPUs"."""
+    return f"{number(value)} CPU{'' if value == 1 else 's'}"
 
 
 def ratio(value: float | None, times: str) -> str:
@@ -75,8 +82,3 @@ def clock_time(ms: int, now_ms: int, zone: tzinfo | None) -> str:
 def number(value: float | None) -> str:
     """Such as "1.5" and "4"."""
     return NONE if value is None else f"{value:g}"
-
-
-def count(number_of: int, noun: str) -> str:
-    """Such as "1 device" and "3,000 devices"."""
-    return f"{number_of:,} {noun}" if number_of == 1 else f"{number_of:,} {noun}s"

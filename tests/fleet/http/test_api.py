@@ -189,3 +189,9 @@ def test_registering_needs_every_blob_of_the_right_size(fleet: FleetInMemory, tm
     assert bundles.register("stubby", archive.bundle.digest, allow_unsigned=True) == first
     with pytest.raises(AlreadyThere, match="give changed bytes another version"):
         bundles.register("stubby", other.bundle.digest, allow_unsigned=True)
+
+
+def test_the_root_tells_what_this_is_without_a_credential(ask: AsgiClient) -> None:
+    answer = ask("GET", "/", headers={"Authorization": ""})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, "text/html")
+    assert "MindEdge fleet" in answer.text

@@ -81,3 +81,21 @@ def test_a_device_that_is_gone_while_it_is_looked_at_is_told_and_one_can_go_back
             assert "server refuses" not in scene.text
 
     asyncio.run(play())
+
+
+def test_while_the_server_is_away_the_fleet_page_claims_nothing() -> None:
+    async def play() -> None:
+        fleet = FleetSimulator(devices=[device("edge-1")], rollouts=[rollout("r1")])
+        async with stage(fleet, page="fleet") as scene:
+            assert "0.1.0 ok, broker connected" in scene.text
+            fleet.away = "connection refused"
+            await scene.ask()
+            assert "0.1.0 unknown: it does not answer" in scene.text
+            assert "broker connected" not in scene.text
+            assert "1 online" not in scene.text
+            assert "ROLLOUTS, as last heard" in scene.text
+            fleet.away = None
+            await scene.ask()
+            assert "0.1.0 ok, broker connected" in scene.text
+
+    asyncio.run(play())

@@ -170,3 +170,62 @@ def test_the_page_of_a_stopped_rollout_tells_wave_thresholds_and_reason() -> Non
             assert "canary r0" in scene.text
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("state", "shown", "hidden"),
+    [("running", ("p Pause", "a Abort", "b Roll back"), ("s Start", "r Resume")),
+     ("succeeded", ("b Roll back",), ("s Start", "p Pause", "r Resume", "a Abort")),
+     ("rolled_back", (), ("s Start", "p Pause", "r Resume", "a Abort", "b Roll back"))],
+)  # fmt: skip
+def test_the_line_of_keys_shows_what_is_possible_and_nothing_else(
+    state: str, shown: tuple[str, ...], hidden: tuple[str, ...]
+) -> None:
+    async def play() -> None:
+        async with stage(fleet_of(rollout("r1", state)), size=(100, 24)) as scene:
+            for keys in ((), ("enter",)):
+                await scene.press(*keys)
+                await scene.ask()
+                assert all(each in scene.lines[-1] for each in shown), scene.lines[-1]
+                assert not any(each in scene.lines[-1] for each in hidden), scene.lines[-1]
+
+    asyncio.run(play())
+
+
+def test_the_line_of_keys_goes_with_the_cursor() -> None:
+    async def play() -> None:
+        async with stage(fleet_of(rollout("r1"), rollout("r0", "draft"))) as scene:
+            assert "p Pause" in scene.lines[-1]
+            await scene.press("down")
+            assert "s Start" in scene.lines[-1]
+            assert "p Pause" not in scene.lines[-1]
+
+    asyncio.run(play())
+
+
+def test_an_open_question_goes_with_the_rollout_and_closes_when_it_has_no_place_any_more() -> None:
+    async def play() -> None:
+        async with stage(fleet_of(rollout("r1"))) as scene:
+            await scene.press("a")
+            assert "1 device committed: that stays." in scene.text
+            scene.fleet.rollout_list = [rollout("r1", counts=Tally(targeted=3, contacted=2, succeeded=2))]
+            await scene.ask()
+            assert "2 devices committed: that stays." in scene.text
+            scene.fleet.rollout_list = [rollout("r1", "succeeded")]
+            await scene.ask()
+            assert "Abort canary r1?" not in scene.text
+            assert "the question is closed: canary r1 is succeeded now" in scene.text
+            assert scene.fleet.acts == []
+
+    asyncio.run(play())
+
+
+def test_what_was_said_does_not_stay_when_one_goes_to_another_page_and_back() -> None:
+    async def play() -> None:
+        async with stage(fleet_of(rollout("r1"))) as scene:
+            await scene.press("r")
+            assert "cannot resume: canary r1 is running" in scene.text
+            await scene.press("4", "3")
+            assert "cannot resume" not in scene.text
+
+    asyncio.run(play())

@@ -35,7 +35,7 @@ def test_at_80_cells_the_devices_show_all_that_an_operator_asked_for() -> None:
 def test_short_names_leave_their_room_to_others() -> None:
     needs = {"device": 6, "board": 16, "bundle": 13, "runtime": 8}
     widths = {each.column.key: each.width for each in place(device_rows.COLUMNS, 79, needs)}
-    assert (widths["device"], widths["board"]) == (7, 16)
+    assert (widths["device"], widths["board"]) == (7, 12)
 
 
 def test_extras_come_only_when_the_others_have_all_they_want() -> None:

@@ -52,11 +52,11 @@ def test_an_unsigned_bundle_is_red_and_marked_by_more_than_colour() -> None:
     assert row["bundle"] == ("!digits 1.0.0", Tone.BAD)
 
 
-def test_a_latency_of_the_race_is_faint_and_one_of_service_is_not() -> None:
+def test_a_latency_of_the_race_is_marked_and_one_of_service_is_not() -> None:
     position = [column.key for column in device_rows.COLUMNS].index("p90")
-    assert cells(entries([device("d")])[0], NOW_MS, UNICODE)[position] == ("0.25", Tone.PLAIN)
+    assert cells(entries([device("d")])[0], NOW_MS, UNICODE)[position] == ("0.254", Tone.PLAIN)
     raced = entries([device("d", model(p90_ms=None))])[0]
-    assert cells(raced, NOW_MS, UNICODE)[position] == ("0.24", Tone.FAINT)
+    assert cells(raced, NOW_MS, UNICODE)[position] == ("0.240r", Tone.FAINT)
 
 
 def test_names_are_ordered_as_people_count() -> None:

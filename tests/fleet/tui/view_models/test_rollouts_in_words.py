@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from edge_contracts.evidence import CandidateEvidence, Latency
 from fleet.domain.wave import Denominator, Tally, WavePolicy
 from fleet.tui.glyphs import ASCII, UNICODE
-from fleet.tui.view_models import bundle_rows, rollout_devices
+from fleet.tui.view_models import bundle_rows, rollout_devices, rollout_rows
 from fleet.tui.view_models.bars import portions, tally_bar
+from fleet.tui.view_models.choice import status_text
 from fleet.tui.view_models.rollout_head import head_lines, thresholds, wave_lines
-from fleet.tui.view_models.rollout_rows import Rollout, cells, state_tone, why_text, with_signature
+from fleet.tui.view_models.rollout_rows import Rollout, cells, state_mark, state_tone, why_text, with_signature
 from fleet.tui.view_models.spans import Tone, plain_text
 from fleet.tui.view_models.verbs import VERBS, objection, question_lines, verb
 from tests.simulators.fleet_client import NOW_MS, bundle, failed_rollout, rollout, wave
@@ -120,3 +122,36 @@ def test_a_bundle_tells_how_many_devices_serve_it_and_shouts_when_unsigned() -> 
     row = bundle_rows.listing(answer, NOW_MS).cells_at(0)
     assert row[2] == ("UNSIGNED", Tone.BAD)
     assert row[3].text == "0"
+
+
+def test_paused_by_the_operator_is_marked_otherwise_than_running() -> None:
+    marks = [state_mark(view, UNICODE) for view in (rollout("r"), rollout("r", "paused"), failed_rollout())]
+    assert len(set(marks)) == 3
+
+
+def test_two_rollouts_of_one_name_show_their_ids() -> None:
+    twins = [Rollout(rollout(key, name="digits 1.1.0"), False) for key in ("r1", "r2")]
+    alone = Rollout(rollout("r3", name="other"), False)
+    names = [rollout_rows.listing([*twins, alone], NOW_MS, UNICODE).cells_at(row)[0].text for row in range(3)]
+    assert names == ["digits 1.1.0 r1", "digits 1.1.0 r2", "other"]
+
+
+def test_a_device_that_went_back_is_one_row_in_plain_words() -> None:
+    first = rollout("r1").devices[0]
+    back = msgspec.structs.replace(first, deployment="r1-1-back", kind="back")
+    listing = rollout_devices.listing([first, back], None, NOW_MS, UNICODE)
+    assert len(listing.keys) == 1
+    assert listing.cells_at(0)[3].text == "went back"
+
+
+def test_a_wave_whose_devices_all_left_does_not_count_nothing_of_nothing() -> None:
+    text = plain_text(wave_lines(wave(1, "rolled_back", withdrawn=2), 80, UNICODE)[0])
+    assert "rolled back" in text
+    assert "2 devices left it" in text
+    assert "0/0" not in text
+
+
+def test_what_was_not_tried_is_told_apart_from_what_was_dropped() -> None:
+    line = CandidateEvidence(name="n", variant="v", runtime="r", precision="p", status="halved")
+    assert status_text(line) == "not tried"
+    assert status_text(msgspec.structs.replace(line, latency=Latency(p50_ms=1.0, p90_ms=1.0))) == "dropped"

@@ -22,8 +22,10 @@ def test_durations(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "-"), (0.2514, "0.25"), (9.994, "9.99"), (9.996, "10.0"), (99.96, "100"), (1234.5, "1234")],
-)
+    [(None, "-"), (0.2514, "0.251"),
+     (0.0267, "0.0267"), (0, "0"), (0.99951, "1.00"), (9.994, "9.99"), (9.996, "10.0"), (99.96, "100"),
+     (1234.5, "1234")],
+)  # fmt: skip
 def test_milliseconds_have_three_digits(value: float | None, text: str) -> None:
     assert wording.milliseconds(value) == text
 
