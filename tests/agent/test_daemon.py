@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.agent.cli.mindie import document, mindie, refused, running
+from tests.agent.serving.running import wait_for
 from tests.simulators import bundle_factory
 from tests.simulators.quick_folder import quick_folder
 
@@ -34,7 +35,7 @@ def tmp_path() -> Iterator[Path]:
 
 def ask(port: int, path: str, body: dict[str, Any] | None = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", data, timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", data, timeout=60) as answer:
         return json.loads(answer.read() or b"{}")
 
 
@@ -94,12 +95,7 @@ def test_an_update_through_the_daemon_serves_and_a_bad_one_changes_nothing(tmp_p
         assert daemon.end() == 0
     with running(data, environ=QUICK) as again:
         port = again.port
-        again.wait_for("serving on")
-        deadline = threading.Event()
-        for _ in range(500):
-            if ask_ready(port):
-                break
-            deadline.wait(0.02)
+        wait_for(lambda: ask_ready(port))
         assert infer(port) == first
 
 
@@ -121,7 +117,7 @@ def test_an_end_leaves_no_process_no_lock_and_no_socket(tmp_path: Path, number: 
         children = family(daemon.process.pid)
         assert children
         assert daemon.end(number) == 0
-        _, alive = psutil.wait_procs(children, timeout=10)
+        _, alive = psutil.wait_procs(children, timeout=60)
         assert alive == []
     assert not (data / "control.sock").exists()
     with socket.create_server(("127.0.0.1", port)):
@@ -136,7 +132,7 @@ def test_a_killed_daemon_leaves_no_process_and_the_next_one_starts(tmp_path: Pat
         children = family(daemon.process.pid)
         os.kill(daemon.process.pid, signal.SIGKILL)
         daemon.process.wait()
-        _, alive = psutil.wait_procs(children, timeout=10)
+        _, alive = psutil.wait_procs(children, timeout=60)
         assert alive == []
     with running(data, environ=QUICK) as daemon:
         assert daemon.port
@@ -170,7 +166,7 @@ def test_systemd_is_told_when_it_is_ready(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         address = "\0mindedge-test-" + os.urandom(6).hex()
         channel.bind(address)
-        channel.settimeout(20)
+        channel.settimeout(60)
         with running(tmp_path / "data", environ={**QUICK, "NOTIFY_SOCKET": "@" + address[1:]}) as daemon:
             assert channel.recv(100) == b"READY=1"
             assert daemon.end() == 0

@@ -119,7 +119,7 @@ def test_it_gives_way_at_once_and_tries_again_later(idle: Idle) -> None:
     wait = idle.wait
 
     def update_begins(event: threading.Event, timeout_s: float) -> bool:
-        if idle.measurement.is_running:
+        if idle.measurement.is_running and not seen:
             idle.is_busy = True
             seen.append(True)
         elif idle.is_busy:

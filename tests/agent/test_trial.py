@@ -55,12 +55,12 @@ def laid_out(tmp_path: Path, behaviour: dict[str, Any] | None, damaged: bool) ->
 
 def test_a_good_candidate_is_judged_and_gives_as_many_times_as_asked(start: Start) -> None:
     trial = start({"delay_us": 2000})
-    result = trial.wait_ready(20)
+    result = trial.wait_ready(60)
     assert (result.phase, result.fault, result.provider) == (Phase.READY, Fault.NONE, "stub-cpu")
     assert result.accuracy is not None
     assert result.accuracy.value == 1.0
     assert result.typical_us > 2000
-    reply = trial.run(7, 1, 10)
+    reply = trial.run(7, 1, 60)
     assert len(reply.times_us) == 7
     assert min(reply.times_us) > 2000
     assert reply.peak_rss_mb > 5
@@ -70,12 +70,12 @@ def test_a_good_candidate_is_judged_and_gives_as_many_times_as_asked(start: Star
 
 def test_a_batch_is_timed_by_the_sample(start: Start) -> None:
     trial = start({"delay_us": 8000}, options={"threads": 1, "batch": 4})
-    assert 2000 < trial.wait_ready(20).typical_us < 8000
-    assert 2000 < min(trial.run(5, 0, 10).times_us) < 8000
+    assert 2000 < trial.wait_ready(60).typical_us < 8000
+    assert 2000 < min(trial.run(5, 0, 60).times_us) < 8000
 
 
 def test_wrong_answers_are_told_with_the_numbers(start: Start) -> None:
-    result = start(damaged=True).wait_ready(20)
+    result = start(damaged=True).wait_ready(60)
     assert (result.phase, result.fault) == (Phase.FAILED, Fault.WRONG)
     assert result.accuracy is not None
     assert "agreement" in result.reason
@@ -86,51 +86,54 @@ def test_wrong_answers_are_told_with_the_numbers(start: Start) -> None:
 def test_death_by_signal_names_signal_and_moment_and_is_evidence(start: Start, moment: str, number: int) -> None:
     trial = start({"crash_at": moment, "signal": int(number)})
     with pytest.raises(TrialError, match=signal.Signals(number).name) as caught:
-        trial.wait_ready(20)
+        trial.wait_ready(60)
     assert caught.value.is_evidence
     assert ("opening" if moment == "load" else "judging") in caught.value.reason
 
 
 def test_a_crash_in_a_later_run_is_evidence_too(start: Start) -> None:
     trial = start({"crash_at": "run", "after_runs": 20})
-    trial.wait_ready(20)
+    trial.wait_ready(60)
     with pytest.raises(TrialError, match=r"SIGILL.*while running"):
-        trial.run(50, 0, 20)
+        trial.run(50, 0, 60)
 
 
 @pytest.mark.parametrize("moment", ["load", "run"])
-def test_a_hang_ends_with_the_timeout_and_is_evidence(start: Start, moment: str) -> None:
+def test_a_hang_ends_with_the_timeout_and_is_evidence(start: Start, tmp_path: Path, moment: str) -> None:
     trial = start({"hang_at": moment})
-    with pytest.raises(TrialError, match=r"hung: no answer within 1\.5 s") as caught:
-        trial.wait_ready(1.5)
+    phase = "opening" if moment == "load" else "judging"
+    wait_until(lambda: phase.encode() in read(tmp_path / "result.json"))
+    with pytest.raises(TrialError, match=r"hung: no answer within 0\.3 s") as caught:
+        trial.wait_ready(0.3)
     assert caught.value.is_evidence
+    assert phase in caught.value.reason
     assert not trial.is_alive
 
 
 def test_an_ordinary_refusal_is_told_apart_from_a_crash(start: Start) -> None:
-    result = start({"error_at": "load"}).wait_ready(20)
+    result = start({"error_at": "load"}).wait_ready(60)
     assert (result.phase, result.fault) == (Phase.FAILED, Fault.REFUSED)
     assert "told to fail at load" in result.reason
 
 
 def test_a_run_that_fails_is_told_with_the_runtimes_reason(start: Start) -> None:
     trial = start({"error_at": "run", "after_runs": 20})
-    trial.wait_ready(20)
+    trial.wait_ready(60)
     with pytest.raises(TrialError, match="told to fail at run"):
-        trial.run(50, 0, 20)
+        trial.run(50, 0, 60)
 
 
 def test_a_silent_fall_back_is_a_failure(start: Start) -> None:
-    result = start({"fall_back_to": "slow-cpu"}, options={"threads": 1, "provider": "stub-cpu"}).wait_ready(20)
+    result = start({"fall_back_to": "slow-cpu"}, options={"threads": 1, "provider": "stub-cpu"}).wait_ready(60)
     assert result.fault is Fault.FELL_BACK
     assert "slow-cpu" in result.reason
 
 
 def test_a_trial_that_takes_too_much_memory_is_ended_and_that_is_evidence(start: Start) -> None:
     trial = start({"leak_mb": 5, "delay_us": 5000, "after_runs": 20}, memory_limit_mb=250)
-    trial.wait_ready(20)
+    trial.wait_ready(60)
     with pytest.raises(TrialError, match="250 MB are free for it") as caught:
-        trial.run(1000, 0, 30)
+        trial.run(1000, 0, 60)
     assert caught.value.is_evidence
     assert not trial.is_alive
 
@@ -139,7 +142,7 @@ def test_our_own_kill_is_no_evidence(start: Start) -> None:
     trial = start({"hang_at": "load"})
     os.kill(trial.pid, signal.SIGTERM)
     with pytest.raises(TrialError) as caught:
-        trial.wait_ready(20)
+        trial.wait_ready(60)
     assert not caught.value.is_evidence
 
 
@@ -147,28 +150,28 @@ def test_a_kill_from_outside_without_lack_of_memory_is_no_evidence(start: Start)
     trial = start({"hang_at": "load"})
     os.kill(trial.pid, signal.SIGKILL)
     with pytest.raises(TrialError, match="killed from outside") as caught:
-        trial.wait_ready(20)
+        trial.wait_ready(60)
     assert not caught.value.is_evidence
 
 
 def test_a_canceled_trial_ends_at_once_and_is_no_evidence(start: Start) -> None:
     trial = start({"hang_at": "load"}, is_canceled=lambda: True)
     with pytest.raises(SelectionCanceled) as caught:
-        trial.wait_ready(20)
+        trial.wait_ready(60)
     assert not caught.value.is_evidence
     assert not trial.is_alive
 
 
 def test_the_end_of_its_input_ends_a_trial(start: Start) -> None:
     trial = start()
-    trial.wait_ready(20)
+    trial.wait_ready(60)
     trial.close(10)
     assert trial.returncode == 0
 
 
 def test_a_trial_is_the_kernels_first_victim_and_leaves_no_core(start: Start) -> None:
     trial = start()
-    trial.wait_ready(20)
+    trial.wait_ready(60)
     assert Path(f"/proc/{trial.pid}/oom_score_adj").read_text().strip() == "1000"
     limits = Path(f"/proc/{trial.pid}/limits").read_text()
     assert limits.split("Max core file size")[1].split()[:2] == ["0", "0"]
@@ -177,14 +180,14 @@ def test_a_trial_is_the_kernels_first_victim_and_leaves_no_core(start: Start) ->
 def test_a_trial_runs_on_the_cpus_it_would_serve_on(start: Start) -> None:
     cpu = sorted(os.sched_getaffinity(0))[0]
     trial = start(affinity=[cpu])
-    trial.wait_ready(20)
+    trial.wait_ready(60)
     assert os.sched_getaffinity(trial.pid) == {cpu}
 
 
 def test_a_trial_whose_parent_is_another_process_refuses_to_run(start: Start) -> None:
     trial = start(parent_pid=1)
     with pytest.raises(TrialError):
-        trial.wait_ready(20)
+        trial.wait_ready(60)
 
 
 def test_a_trial_does_not_outlive_the_process_that_started_it(start: Start, tmp_path: Path) -> None:
@@ -208,7 +211,7 @@ def test_a_trial_does_not_outlive_the_process_that_started_it(start: Start, tmp_
     wait_until(lambda: resident_mb(orphan) is None)
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline
@@ -221,15 +224,15 @@ def read(file: Path) -> bytes:
 
 def test_without_its_variable_the_stub_is_an_unknown_backend(start: Start) -> None:
     environ = {key: value for key, value in os.environ.items() if key != "MINDEDGE_STUB_BACKEND"}
-    result = start(environ=environ).wait_ready(20)
+    result = start(environ=environ).wait_ready(60)
     assert result.fault is Fault.REFUSED
     assert "no known backend" in result.reason
 
 
 def test_what_a_runtime_prints_does_not_reach_the_replies(start: Start, tmp_path: Path) -> None:
     trial = start({"print_at": "run"})
-    assert trial.wait_ready(20).phase is Phase.READY
-    assert len(trial.run(3, 0, 10).times_us) == 3
+    assert trial.wait_ready(60).phase is Phase.READY
+    assert len(trial.run(3, 0, 60).times_us) == 3
     assert "stub speaking" in (tmp_path / "request.log").read_text()
 
 

@@ -172,13 +172,13 @@ def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     bundle = mixed_bundle(tmp_path / "b.mindie", {"hangs": {"hang_at": "load"}})
     argv = [sys.executable, "-m", "agent", "bench", str(bundle), "--allow-unsigned"]
     with subprocess.Popen(argv, env={**ENVIRON, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not list(scratch.glob("mindie-bench-*/work/trial-1.result.json")):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         trials = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
     assert trials
@@ -191,6 +191,6 @@ def test_it_leaves_no_scratch_folder_behind(tmp_path: Path) -> None:
     scratch.mkdir()
     bundle = mixed_bundle(tmp_path / "b.mindie", {"v": {}})
     argv = [sys.executable, "-m", "agent", "bench", str(bundle), "--allow-unsigned", "--budget-s", "1"]
-    subprocess.run(argv, env={**ENVIRON, "TMPDIR": str(scratch)}, capture_output=True, timeout=60, check=True)
+    subprocess.run(argv, env={**ENVIRON, "TMPDIR": str(scratch)}, capture_output=True, timeout=110, check=True)
     assert list(scratch.iterdir()) == []
     shutil.rmtree(scratch)

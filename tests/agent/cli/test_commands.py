@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edge_contracts._version import __version__
-from tests.agent.cli.mindie import document, mindie, refused
+from tests.agent.cli.mindie import document, mindie, refused, with_runtimes_known
 from tests.simulators import bundle_factory
 
 
@@ -45,7 +45,7 @@ def test_each_command_has_help_with_an_example(command: str) -> None:
 def test_a_bundle_is_installed_shown_explained_and_rolled_back(
     tmp_path: Path, bundle: Path, better: Path, quick: list[str]
 ) -> None:
-    data = tmp_path / "data"
+    data = with_runtimes_known(tmp_path / "data")
     first = document(mindie("install", bundle, "--data", data, "--json", *quick))
     assert (first["state"], first["active"]["version"], first["healthy"]) == ("committed", "1.0.0", True)
     document(mindie("install", better, "--data", data, "--json", *quick))
@@ -68,7 +68,7 @@ def test_a_bundle_is_installed_shown_explained_and_rolled_back(
 def test_an_unsigned_bundle_is_refused_and_then_shown_as_unsigned(
     tmp_path: Path, bundle: Path, quick: list[str]
 ) -> None:
-    data = tmp_path / "data"
+    data = with_runtimes_known(tmp_path / "data")
     refused(mindie("install", bundle, "--data", data), "unsigned", "--allow-unsigned")
     installed = mindie("install", bundle, "--data", data, *quick)
     assert "UNSIGNED" in installed.stderr
@@ -79,7 +79,7 @@ def test_an_unsigned_bundle_is_refused_and_then_shown_as_unsigned(
 def test_a_damaged_bundle_fails_and_what_was_installed_stays(
     tmp_path: Path, bundle: Path, quick: list[str]
 ) -> None:  # fmt: skip
-    data = tmp_path / "data"
+    data = with_runtimes_known(tmp_path / "data")
     document(mindie("install", bundle, "--data", data, "--json", *quick))
     damaged = bundle_factory.stub_bundle(tmp_path / "bad.mindie", version="2.0.0", damaged=True)
     refused(mindie("install", damaged, "--data", data, *quick), "golden")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -84,9 +83,7 @@ def test_facts_come_from_children_and_are_kept_until_something_is_installed(
     first = runtime_facts(cache_file=cache, names=["stub"], environ=environ)
     assert [(fact.name, fact.status) for fact in first] == [("stub", "usable")]
     stamp = cache.stat().st_mtime_ns
-    began = time.monotonic()
     assert runtime_facts(cache_file=cache, names=["stub"], environ=environ) == first
-    assert time.monotonic() - began < 1.0
     assert cache.stat().st_mtime_ns == stamp
     PlugIn(tmp_path / "site", GOOD)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.inference.bundle_folder import BundleFolder, lay_out
-from agent.selection.request import SelectionRequest, SelectionTools, TrialLimits
+from agent.selection.request import SelectionRequest, SelectionTools
 from edge_contracts.archive import open_bundle
 from edge_contracts.capabilities import Capabilities, RuntimeFact
 from tests.simulators.bundle_factory import mixed_bundle
@@ -26,7 +26,6 @@ class Bench:
         self.lines: list[str] = []
         self.tools = SelectionTools(
             cache_dir=tmp_path / "cache", work_dir=tmp_path / "work", progress=self.lines.append,
-            limits=TrialLimits(open_s=1.5, judge_s=1.0, run_s=2.0),
             environ={**os.environ, "MINDEDGE_STUB_BACKEND": "1"},
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ import pytest
 
 from agent.errors import NoCandidate, SelectionCanceled, TrialError
 from agent.selection.choice import choose, distrust
+from agent.selection.request import TrialLimits
 from edge_contracts.capabilities import Capabilities, RuntimeFact
 from edge_contracts.evidence import ChoiceEvidence
 from tests.agent.selection.conftest import Bench
@@ -60,7 +61,8 @@ MISBEHAVIOURS = {
 
 def test_faster_ones_that_misbehave_are_passed_over_each_with_its_reason(bench: Bench) -> None:
     bad = {name: {"delay_us": 200, **behaviour} for name, (behaviour, _, _) in MISBEHAVIOURS.items()}
-    evidence = choose(bench.request({"good": SLOW, **bad}, race_budget_s=12.0), bench.tools)
+    tools = bench.with_tools(limits=TrialLimits(open_s=3.0, judge_s=3.0))
+    evidence = choose(bench.request({"good": SLOW, **bad}, race_budget_s=20.0), tools)
     assert evidence.chosen.variant == "good"
     for name, (_, status, word) in MISBEHAVIOURS.items():
         assert (name, statuses(evidence)[name]) == (name, status)

@@ -21,6 +21,8 @@ from agent.serving.process import Bind, ServerProcess
 from edge_contracts.archive import open_bundle
 from tests.simulators.bundle_factory import Affine, seeded_affine, stub_bundle
 
+DEADLINE_S = 60.0
+"""For whatever surely comes: only a machine that is very busy takes so long."""
 WARM_UP_RUNS = 6
 """Runs of a new session before the first request: warm_up's three and the engine's three timed ones."""
 
@@ -54,7 +56,7 @@ class Running:
 
     def request(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
         """One request on a connection of its own: status, headers (lower case), body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
         try:
             connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
             response = connection.getresponse()
@@ -78,18 +80,18 @@ class Running:
                 then(connection)
             return read_all(connection)
 
-    def wait_for_event(self, kind: str, *, within_s: float = 15.0) -> EngineEvent:
+    def wait_for_event(self, kind: str, *, within_s: float = DEADLINE_S) -> EngineEvent:
         """The first event of that kind."""
         found: EngineEvent = wait_for(lambda: next((e for e in self.events if e.kind == kind), None), within_s)
         return found
 
     def engine_pid(self) -> int:
         """Of the one engine; waits while it is being restarted."""
-        found: int = wait_for(lambda: next(iter(self.process.snapshot().engine_pids), None), 15.0)
+        found: int = wait_for(lambda: next(iter(self.process.snapshot().engine_pids), None))
         return found
 
 
-def wait_for(what: Callable[[], Any], within_s: float) -> Any:
+def wait_for(what: Callable[[], Any], within_s: float = DEADLINE_S) -> Any:
     """Poll until it gives something; fails when time is up."""
     deadline_s = time.monotonic() + within_s
     while time.monotonic() < deadline_s:
@@ -100,12 +102,13 @@ def wait_for(what: Callable[[], Any], within_s: float) -> Any:
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """Until the other side closes, or says nothing for a second."""
+    """Until the other side closes, or has said something and then nothing more for a second."""
     received = bytearray()
-    connection.settimeout(1.0)
+    connection.settimeout(DEADLINE_S)
     try:
         while chunk := connection.recv(1 << 16):
             received += chunk
+            connection.settimeout(1.0)
     except (TimeoutError, ConnectionResetError):
         pass
     return bytes(received)
@@ -168,7 +171,7 @@ class Load:
     def __enter__(self) -> Load:
         for thread in self._threads:
             thread.start()
-        wait_for(lambda: self.answered > 0, 10.0)
+        wait_for(lambda: self.answered > 0)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -179,10 +182,10 @@ class Load:
     def more(self, count: int = 20) -> None:
         """Wait until that many further requests are answered."""
         target = self.answered + count
-        wait_for(lambda: self.answered >= target or self.wrong, 20.0)
+        wait_for(lambda: self.answered >= target or self.wrong)
 
     def _client(self, number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE_S)
         sent = 0
         while not self._stop.is_set():
             rows = sample_rows(number * 1000 + sent)

@@ -7,7 +7,6 @@ import json
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -88,32 +87,29 @@ def test_a_client_that_sends_too_slowly_is_told_so(folder: Path) -> None:
     with running(ServingOptions(receive_timeout_s=0.3, idle_timeout_s=0.3)) as server:
         server.process.load(served(stub_folder(folder)))
         assert server.raw(b"POST /v2/models/affine/infer HTTP/1.1\r\nHo").startswith(b"HTTP/1.1 408")
-        partial = http_post(bytes(200_000), headers="Inference-Header-Content-Length: 10\r\n")[:50_000]
-        answer = server.raw(partial, then=lambda connection: time.sleep(0))
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
-        started = time.monotonic()
-        assert server.raw(b"") == b""
-        assert time.monotonic() - started < 5
+        partial = http_post(bytes(200_000), headers="Inference-Header-Content-Length: 10\r\n")[:2_000]
+        assert server.raw(partial).startswith(b"HTTP/1.1 408")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as silent:
+            assert silent.recv(1) == b"", "it was closed"
 
 
 def test_connections_beyond_the_limit_get_503(folder: Path) -> None:
     with running(ServingOptions(max_connections=4)) as server, contextlib.ExitStack() as stack:
         for _ in range(4):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-        wait_for(lambda: server.process.snapshot().connections == 4, 5.0)
+        wait_for(lambda: server.process.snapshot().connections == 4)
         assert b"HTTP/1.1 503" in server.raw(b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n")
 
 
 def test_health_answers_at_once_while_inference_runs(folder: Path) -> None:
     with running() as server:
-        server.process.load(served(stub_folder(folder, behaviour={"delay_us": 200_000})))
+        server.process.load(served(stub_folder(folder, behaviour={"delay_us": 400_000})))
         clients = [threading.Thread(target=server.infer, args=(sample_rows(n),)) for n in range(5)]
         for client in clients:
             client.start()
-        wait_for(lambda: server.process.snapshot().models[0].in_flight, 5.0)
-        started = time.monotonic()
+        wait_for(lambda: server.process.snapshot().models[0].in_flight)
         assert server.request("GET", "/v2/health/ready")[0] == 200
-        assert time.monotonic() - started < 0.5
+        assert server.process.snapshot().models[0].in_flight, "it was answered before the inferences were done"
         for client in clients:
             client.join()
 
@@ -156,10 +152,9 @@ def test_a_client_that_leaves_takes_its_waiting_request_with_it(folder: Path) ->
             for number in range(30):
                 connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 connection.sendall(http_post(infer_json(sample_rows(number))))
-            wait_for(lambda: server.process.snapshot().models[0].queued > 10, 5.0)
-        started = time.monotonic()
+            wait_for(lambda: server.process.snapshot().models[0].queued > 10)
         assert server.infer(sample_rows(1))[0] == 200
-        assert time.monotonic() - started < 2.0
+        assert server.process.snapshot().models[0].requests < 20, "most of the thirty were not run"
 
 
 def test_memory_for_bodies_is_bounded_and_given_back(folder: Path) -> None:
@@ -168,13 +163,13 @@ def test_memory_for_bodies_is_bounded_and_given_back(folder: Path) -> None:
         head = http_post(bytes(3_500_000), headers="Inference-Header-Content-Length: 100\r\n")
         answers = []
         for _ in range(4):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
             connection.sendall(head[:100_000])
             answers.append(connection)
-        answers[-1].settimeout(5)
+        answers[-1].settimeout(60)
         assert answers[-1].recv(100).startswith(b"HTTP/1.1 503")
         stack.close()
-        wait_for(lambda: server.process.snapshot().connections == 0, 5.0)
+        wait_for(lambda: server.process.snapshot().connections == 0)
         assert server.infer(sample_rows(1))[0] == 200
 
 
@@ -206,7 +201,7 @@ def test_tls_serves_large_and_small_requests(folder: Path) -> None:
         url = f"https://127.0.0.1:{server.port}/v2/models/affine/infer"
         with requests.Session() as session:
             for rows in (1, 20_000):
-                answer = session.post(url, data=infer_json(sample_rows(1, rows)), timeout=10, verify=str(cert))
+                answer = session.post(url, data=infer_json(sample_rows(1, rows)), timeout=60, verify=str(cert))
                 assert close_to(answer.json()["outputs"][0]["data"][:4], expected(sample_rows(1)))
         assert b"HTTP/1.1" not in server.raw(b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n")
 
@@ -258,7 +253,7 @@ def test_before_a_model_is_loaded_the_server_is_live_but_not_ready() -> None:
 
 def test_a_slow_reader_of_large_answers_does_not_hold_up_others(affine: Running) -> None:
     body = infer_json(sample_rows(1, 20_000))
-    with socket.create_connection(("127.0.0.1", affine.port), timeout=30) as slow:
+    with socket.create_connection(("127.0.0.1", affine.port), timeout=60) as slow:
         slow.sendall(http_post(body) * 3)
         for number in range(5):
             assert affine.infer(sample_rows(number))[0] == 200

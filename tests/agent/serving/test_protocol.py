@@ -113,9 +113,9 @@ def test_a_header_length_that_is_no_plain_number_within_the_body_is_refused(valu
 )
 def test_deep_nesting_is_refused_at_once(opening: str) -> None:
     body = (opening + "[" * 100_000 + "]" * 100_000).encode()
-    started = time.monotonic()
+    started = time.process_time()
     refusal(body)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_a_shape_that_does_not_fit_is_refused(shape: str) -> None:
 
 
 def test_a_shape_with_a_million_dimensions_costs_no_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     message = refusal(request_json(shape=[2**62] * 700_000))
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
     assert len(message) < 500
 
 

@@ -209,12 +209,12 @@ def test_the_running_request_is_written_down_while_it_runs(bench: Callable[..., 
 
     def wait(x: Any) -> Any:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         return x
 
     worker = bench(wait)
     worker.send(Run(42, [rows(1)], [0]))
-    assert begun.wait(10)
+    assert begun.wait(60)
     assert engine_wire.RUNNING.unpack_from(worker.answers, 0)[0] == 42
     go_on.set()
     worker.receive()

@@ -82,7 +82,7 @@ def test_a_busy_machine_makes_a_served_model_give_threads_back_without_losing_a_
         tuning.server.load(served(folder, options=HOME))
         with Load(server.port, clients=1) as load:
             tuning.start(ledger.collect, lambda: False, events.append)
-            wait_for(lambda: events, 45.0)
+            wait_for(lambda: events)
             load.more(20)
             facts = tuning.facts()
             tuning.stop()
@@ -152,8 +152,8 @@ def test_an_engine_is_kept_on_its_cpus_also_after_it_was_restarted(tmp_path: Pat
         first = server.engine_pid()
         assert os.sched_getaffinity(first) == one
         os.kill(first, 9)
-        second = wait_for(lambda: next((p for p in server.process.snapshot().engine_pids if p != first), None), 20.0)
-        wait_for(lambda: tuning.models() and os.sched_getaffinity(second) == one, 10.0)
+        second = wait_for(lambda: next((p for p in server.process.snapshot().engine_pids if p != first), None))
+        wait_for(lambda: tuning.models() and os.sched_getaffinity(second) == one)
         tuning.apply(model.name, model.digest, model.home)
         assert os.sched_getaffinity(second) == CPUS
 
