@@ -167,6 +167,6 @@ def test_the_kept_tflite_file_is_what_the_simulator_writes() -> None:
 def test_onnx_runtime_opens_no_telemetry_session(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     environ = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
-    argv = [sys.executable, "-m", "agent.inference.import_probe", "onnxruntime"]
+    argv = [sys.executable, "-m", "agent.inference.import_probe", "onnxruntime", str(os.getpid())]
     subprocess.run(argv, env={**environ, "TMPDIR": str(tmp_path)}, check=True, capture_output=True, timeout=60)
     assert list(tmp_path.iterdir()) == []
