@@ -56,6 +56,9 @@ class FleetClient:
     def bundles(self) -> list[api.BundleView]:
         return self._call("GET", "/api/v1/bundles", api.BundlePage).items
 
+    def bundle(self, name: str, version: str) -> api.BundleDetail:
+        return self._call("GET", f"/api/v1/bundles/{name}/{version}", api.BundleDetail)
+
     def register_bundle(self, request: api.BundleRequest) -> api.BundleView:
         return self._call("POST", "/api/v1/bundles", api.BundleView, request)
 

@@ -157,12 +157,12 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _newest(fleet: Any) -> str:
-    """Raises NotFound."""
-    from fleet.errors import NotFound
+    """Raises ClientError when there is none."""
+    from fleet.errors import ClientError
 
     rollouts = fleet.rollouts()
     if not rollouts:
-        raise NotFound("rollout", "newest")
+        raise ClientError("no rollout yet: make one with `mindfleet rollout create`")
     return str(rollouts[0].id)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from edge_contracts.bundle import Accuracy, LeftOut
 from edge_contracts.evidence import ChoiceEvidence
 from edge_contracts.messages import Policy
 from fleet.domain.targeting import Selector
@@ -129,6 +130,25 @@ class BundleView(msgspec.Struct, frozen=True, kw_only=True):
     variants: list[str]
     size_bytes: int
     registered_ms: int
+
+
+class VariantView(msgspec.Struct, frozen=True, kw_only=True):
+    """One variant of a bundle. ``accuracy``: against the source, as measured while it was built."""
+
+    name: str
+    runtime: str
+    precision: str
+    target: str
+    size_bytes: int
+    accuracy: Accuracy | None = None
+
+
+class BundleDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A bundle with its variants and what was asked for and left out."""
+
+    bundle: BundleView
+    variants: list[VariantView]
+    left_out: list[LeftOut] = []
 
 
 class BundlePage(msgspec.Struct, frozen=True, kw_only=True):

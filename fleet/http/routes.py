@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody
 
+from edge_contracts.bundle import Variant
 from edge_contracts.enrolment import EnrolRequest, EnrolResponse
 from fleet.domain.catalogue import RegisteredBundle
 from fleet.domain.rollout import VERBS
@@ -88,6 +89,15 @@ class BundleRoutes(Controller):
     def bundles(self, rooms: NamedDependency[Rooms]) -> api.BundlePage:
         return api.BundlePage(items=[_bundle_view(bundle) for bundle in rooms.bundles.all()])
 
+    @get("/{name:str}/{version:str}", sync_to_thread=True, summary="One bundle with its variants")
+    def bundle(self, name: FromPath[str], version: FromPath[str], rooms: NamedDependency[Rooms]) -> api.BundleDetail:
+        record, contents = rooms.bundles.contents(name, version)
+        return api.BundleDetail(
+            bundle=_bundle_view(record),
+            variants=[_variant_view(variant) for variant in contents.variants],
+            left_out=contents.spec.left_out,
+        )
+
     @post("/", sync_to_thread=True, summary="Register a bundle that was pushed under /v2")
     def register(self, data: JSONBody[api.BundleRequest], rooms: NamedDependency[Rooms]) -> api.BundleView:
         return _bundle_view(rooms.bundles.register(data.name, data.digest, allow_unsigned=data.allow_unsigned))
@@ -131,6 +141,14 @@ _PAST = {"start": "started", "pause": "paused", "resume": "resumed", "abort": "a
 
 def _view(rooms: NamedDependency[Rooms], rollout: str) -> api.RolloutView:
     return rollout_view(*rooms.rollouts.get(rollout), rooms.reading.online())
+
+
+def _variant_view(variant: Variant) -> api.VariantView:
+    spec = variant.spec
+    return api.VariantView(
+        name=spec.name, runtime=spec.runtime, precision=spec.precision, target=spec.target,
+        size_bytes=sum(file.size for file in variant.files), accuracy=spec.accuracy,
+    )  # fmt: skip
 
 
 def _bundle_view(bundle: RegisteredBundle) -> api.BundleView:

@@ -78,6 +78,11 @@ class Bundles:
             raise NotFound("bundle", f"{name} {version}")
         return found
 
+    def contents(self, name: str, version: str) -> tuple[RegisteredBundle, Bundle]:
+        """The record and what the bundle says of itself. Raises NotFound, InvalidRequest (its blobs are gone)."""
+        record = self.get(name, version)
+        return record, self._parse(record.digest)
+
     def all(self) -> list[RegisteredBundle]:
         """Newest first."""
         with self._store.read() as work:

@@ -26,8 +26,9 @@ from fleet.tui.driver import TolerantDriver
 from fleet.tui.glyphs import glyphs_for
 from fleet.tui.line_filters import AsciiOnly, NoColours
 from fleet.tui.link import Link
-from fleet.tui.messages import AskNow, DeviceWanted, RolloutWanted, Said, VerbConfirmed
+from fleet.tui.messages import AskNow, BundleWanted, DeviceWanted, RolloutWanted, Said, VerbConfirmed
 from fleet.tui.request_thread import Requests, RequestThread
+from fleet.tui.screens.bundle import BundleScreen
 from fleet.tui.screens.bundles import BundlesScreen
 from fleet.tui.screens.device import DeviceScreen
 from fleet.tui.screens.devices import DevicesScreen
@@ -212,6 +213,11 @@ class FleetApp(App[None]):
     def _device_wanted(self, event: DeviceWanted) -> None:
         self._hush()
         self.push_screen(DeviceScreen(self._desk, event.device))
+
+    @on(BundleWanted)
+    def _bundle_wanted(self, event: BundleWanted) -> None:
+        self._hush()
+        self.push_screen(BundleScreen(self._desk, event.name, event.version))
 
     @on(RolloutWanted)
     def _rollout_wanted(self, event: RolloutWanted) -> None:

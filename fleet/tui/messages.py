@@ -37,5 +37,11 @@ class DeviceWanted(Message):
 
 
 @dataclass
+class BundleWanted(Message):
+    name: str
+    version: str
+
+
+@dataclass
 class RolloutWanted(Message):
     rollout: str

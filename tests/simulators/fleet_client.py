@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from edge_contracts.bundle import Accuracy
+from edge_contracts.bundle import Accuracy, LeftOut
 from edge_contracts.evidence import CandidateEvidence, ChoiceEvidence, Latency
 from fleet.domain.rollout import VERBS, RolloutState, after
 from fleet.domain.wave import Tally, WavePolicy
@@ -82,6 +82,16 @@ class FleetSimulator:
     def bundles(self) -> list[api.BundleView]:
         self._answer("bundles")
         return list(self.bundle_list)
+
+    def bundle(self, name: str, version: str) -> api.BundleDetail:
+        self._answer("bundle")
+        for view in self.bundle_list:
+            if (view.name, view.version) == (name, version):
+                return api.BundleDetail(
+                    bundle=view, variants=[variant(each) for each in view.variants],
+                    left_out=[LeftOut(name="tflite-int8-cpu", reason="the converter does not know Einsum")],
+                )  # fmt: skip
+        raise ServerRefused(404, f"no bundle {name} {version}")
 
     def _answer(self, call: str) -> None:
         self.asked[call] += 1
@@ -173,6 +183,15 @@ def failed_rollout(name: str = "r2", **more: Any) -> api.RolloutView:
         "why": why, "waves": waves, "devices": devices, "counts": counts, "allow_unsigned": True, **more
     }  # fmt: skip
     return rollout(name, "paused", **fields)
+
+
+def variant(name: str) -> api.VariantView:
+    """Named RUNTIME-PRECISION-TARGET."""
+    runtime, precision, target = name.split("-")
+    accuracy = Accuracy(metric="top1", value=0.975, source_value=0.9775, drop=0.0025)
+    return api.VariantView(
+        name=name, runtime=runtime, precision=precision, target=target, size_bytes=312_000, accuracy=accuracy
+    )
 
 
 def bundle(version: str = "1.0.0", *, signed: bool = True) -> api.BundleView:

@@ -39,9 +39,13 @@ def listing(answer: BundlesAnswer, now_ms: int) -> Listing:
     bundles: Sequence[BundleView] = sorted(answer.bundles, key=lambda bundle: (bundle.name, -bundle.registered_ms))
     serving = serving_counts(answer.devices)
     return Listing(
-        [bundle.digest for bundle in bundles],
+        [key_of(bundle) for bundle in bundles],
         lambda position: cells(bundles[position], serving[bundles[position].digest], now_ms),
     )
+
+
+def key_of(bundle: BundleView) -> str:
+    return f"{bundle.name}\n{bundle.version}"
 
 
 def cells(bundle: BundleView, serving: int, now_ms: int) -> Cells:

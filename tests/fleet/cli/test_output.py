@@ -8,10 +8,12 @@ import pytest
 from fleet.__main__ import main
 from fleet.cli.device import _rows, backend_text
 from fleet.cli.output import ProgressLine
+from fleet.cli.rollout import _newest
 from fleet.cli.rollout_text import lines
 from fleet.cli.token import token_state
 from fleet.cli.watch import watch
 from fleet.domain.wave import Tally
+from fleet.errors import ClientError
 from fleet.http.api_types import RolloutDeviceView, TokenView
 from tests.simulators.fleet_client import FleetSimulator, device, model, rollout, wave
 
@@ -93,3 +95,9 @@ def test_what_is_watched_is_told_once() -> None:
 def test_a_token_tells_whether_it_still_lets_a_device_in(uses: int, expires_ms: int | None, state: str) -> None:
     view = TokenView(id="t", site="s", uses_left=uses, created_ms=0, expires_ms=expires_ms)
     assert token_state(view, 100) == state
+
+
+def test_status_without_an_id_is_of_the_newest_rollout() -> None:
+    assert _newest(FleetSimulator(rollouts=[rollout("r2"), rollout("r1")])) == "r2"
+    with pytest.raises(ClientError, match="no rollout yet"):
+        _newest(FleetSimulator())

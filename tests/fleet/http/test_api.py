@@ -160,7 +160,7 @@ def test_the_api_describes_itself(ask: AsgiClient) -> None:
 
 def test_registering_needs_every_blob_of_the_right_size(fleet: FleetInMemory, tmp_path: Path) -> None:
     from edge_contracts.archive import open_bundle
-    from fleet.errors import AlreadyThere, InvalidRequest, UnsignedBundle
+    from fleet.errors import AlreadyThere, InvalidRequest, NotFound, UnsignedBundle
     from tests.simulators.bundle_factory import stub_bundle
 
     archive = open_bundle(stub_bundle(tmp_path / "a.mindie", name="stubby", version="1.0.0"))
@@ -187,6 +187,10 @@ def test_registering_needs_every_blob_of_the_right_size(fleet: FleetInMemory, tm
     held[archive.bundle.goldens.digest] = goldens
     first = bundles.register("stubby", archive.bundle.digest, allow_unsigned=True)
     assert bundles.register("stubby", archive.bundle.digest, allow_unsigned=True) == first
+    record, contents = bundles.contents("stubby", "1.0.0")
+    assert (record, [each.name for each in contents.variants]) == (first, first.variants)
+    with pytest.raises(NotFound):
+        bundles.contents("stubby", "9.9.9")
     with pytest.raises(AlreadyThere, match="give changed bytes another version"):
         bundles.register("stubby", other.bundle.digest, allow_unsigned=True)
 

@@ -117,3 +117,21 @@ def test_an_overview_of_a_calm_fleet_says_so() -> None:
             assert "nothing needs attention" in scene.text
 
     asyncio.run(play())
+
+
+def test_a_bundle_opens_and_tells_variants_and_what_was_left_out() -> None:
+    async def play() -> None:
+        fleet = sample()
+        fleet.device_list[0] = device("edge-1", model())
+        async with stage(fleet, page="bundles") as scene:
+            await scene.press("down" if "1.1.0" in scene.lines[2] else "home", "enter")
+            await scene.ask()
+            text = scene.text
+            assert "digits 1.0.0  signed" in text
+            assert "tflite-int8-cpu: the converter does not know Einsum" in text
+            row = next(line for line in scene.lines if "openvino-int8-cpu" in line)
+            assert row.split()[1:] == ["312", "kB", "0.975", "0.0025", "2"]
+            await scene.press("escape")
+            assert "SERVED BY" in scene.text
+
+    asyncio.run(play())
