@@ -6,6 +6,7 @@ from edge_contracts.deployment import DeploymentState as S
 from edge_contracts.messages import ActiveModel, BundleRef, Reported, ReportedModel
 from fleet.domain.observation import observe
 from fleet.domain.rollout import Target, TargetKind
+from tests.simulators.fleet_client import evidence
 
 NEW, OLD = "sha256:new", "sha256:old"
 ASKED = Target(rollout="r", device="d", deployment="r-1", wave=0, first_wave=0, state=S.QUEUED, asked_ms=1,
@@ -87,3 +88,9 @@ def test_going_back_to_nothing_is_done_when_nothing_serves() -> None:
                   state=S.QUEUED, asked_ms=1, desired_version=6)  # fmt: skip
     empty = Reported(version=9, session=1, models={}, desired_version=6)
     assert seen(back, empty).state is S.COMMITTED
+
+
+def test_the_reason_of_a_commit_tells_the_choice_in_short() -> None:
+    told = evidence()
+    after = seen(ASKED, report(S.COMMITTED, NEW, reason=told.why, evidence=told))
+    assert after.reason == "openvino int8: 1.84x ORT default"

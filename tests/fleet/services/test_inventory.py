@@ -177,3 +177,16 @@ def _outgoing(topic: str, payload: bytes) -> object:
     from fleet.broker.outbox import Outgoing
 
     return Outgoing(topic, payload, False)
+
+
+def test_a_handful_of_requests_has_no_percentiles(fleet: FleetInMemory) -> None:
+    fleet.rollout("1.0.0")
+    fleet.settle()
+    fleet.devices["cam"].telemetry("digits", [1.0] * 19, to_ms=10)
+    fleet.settle()
+    (model,) = device_view(fleet.reading.devices()[0]).models
+    assert (model.requests, model.p50_ms, model.p90_ms) == (19, None, None)
+    fleet.devices["cam"].telemetry("digits", [1.0], to_ms=20)
+    fleet.settle()
+    (model,) = device_view(fleet.reading.devices()[0]).models
+    assert model.p90_ms == pytest.approx(1.0, rel=0.03)
