@@ -228,7 +228,7 @@ class LinkSuite:
         assert len({event.id for event in events}) == 2
         device.session.stop()
 
-    def test_ends_told_while_the_broker_was_away_arrive_in_order(self, rig: Rig, device: Device) -> None:
+    def test_ends_told_while_the_broker_was_away_all_arrive(self, rig: Rig, device: Device) -> None:
         device.start()
         eventually(lambda: rig.received(up("reported")))
         rig.crash()
@@ -237,10 +237,9 @@ class LinkSuite:
             device.version = version
             device.session.report(an_end(version), final=version in (3, 4))
         rig.recover(device.link)
-        eventually(lambda: self._versions(rig)[-1:] == [5])
-        # 2 is no end: it may be left out, or be told when the broker comes back before the next report.
-        told = [version for version in dict.fromkeys(self._versions(rig)) if version > 2]
-        assert told == [3, 4, 5] or not self.broker_keeps_what_it_acknowledged
+        # 2 is no end: it may be left out. 5, retained, may come to the server's new subscription before what was queued.
+        wanted = {3, 4, 5} if self.broker_keeps_what_it_acknowledged else {5}
+        eventually(lambda: wanted <= set(self._versions(rig)))
         device.session.stop()
 
     def test_ends_survive_a_restart_of_the_agent(self, rig: Rig, tmp_path: Path) -> None:
