@@ -237,7 +237,7 @@ class LinkSuite:
             device.version = version
             device.session.report(an_end(version), final=version in (3, 4))
         rig.recover(device.link)
-        # 2 is no end: it may be left out. 5, retained, may come to the server's new subscription before what was queued.
+        # 2 is no end and may be left out; 5 is retained: a new subscription may get it before what was queued.
         wanted = {3, 4, 5} if self.broker_keeps_what_it_acknowledged else {5}
         eventually(lambda: wanted <= set(self._versions(rig)))
         device.session.stop()
