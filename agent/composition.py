@@ -29,6 +29,7 @@ from agent.update.slots import Slots
 
 if TYPE_CHECKING:
     from agent.fleet_link.device_session import DeviceSession
+    from agent.fleet_link.enrol import Enrolled
     from agent.fleet_link.identity import Identity
     from agent.serving.control import ServingOptions
     from agent.serving.process import Bind
@@ -183,9 +184,12 @@ def roll_back_here(config: AgentConfig, model: str | None, on_progress: Callable
 
 
 def enrol_device(
-    config: AgentConfig, token: EnrolmentToken, server: str, name: str | None, labels: dict[str, str]
-) -> Identity:
-    """Use the token up and keep the identity. Raises LinkError, DataFolderLocked, OSError."""
+    config: AgentConfig, token: EnrolmentToken, server: str, name: str | None, labels: dict[str, str], *, replace: bool
+) -> Enrolled:
+    """Use the token up and keep the identity. ``replace``: take the name even from a device that is online.
+
+    Raises LinkError, DataFolderLocked, OSError.
+    """
     from agent.device_facts import fingerprint
     from agent.fleet_link.enrol import enrol
     from agent.fleet_link.identity import save_identity
@@ -195,11 +199,11 @@ def enrol_device(
     with data_lock(config.data_dir):
         request = EnrolRequest(
             secret=token.secret, device=name, fingerprint=fingerprint(), labels=labels,
-            capabilities=DeviceFacts(config.data_dir)(),
+            capabilities=DeviceFacts(config.data_dir)(), replace=replace,
         )  # fmt: skip
-        identity = enrol(token, request, make_session(config.download, None), config.download, server)
-        save_identity(config.data_dir, identity, RealDisk())
-    return identity
+        enrolled = enrol(token, request, make_session(config.download, None), config.download, server)
+        save_identity(config.data_dir, enrolled.identity, RealDisk())
+    return enrolled
 
 
 def make_daemon(config: AgentConfig) -> Daemon:

@@ -23,7 +23,7 @@ def register(subparsers: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", metavar="URL", help="the fleet's server, where the token's address does not fit")
     parser.add_argument("--name", metavar="ID", help="the id this device would like: A-Z a-z 0-9 _ -")
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="a label; may be repeated")
-    parser.add_argument("--force", action="store_true", help="replace the identity that is there")
+    parser.add_argument("--force", action="store_true", help="replace the identity that is there, or who has --name")
     parser.set_defaults(run=run)
 
 
@@ -44,10 +44,15 @@ def run(args: argparse.Namespace) -> int:
     token = parse_token(_token_text(args.token_file))
     if args.name is not None:
         device_name(args.name, "--name")
-    identity = enrol_device(config, token, args.server or token.server, args.name, _labels(args.label))
-    say(f"enrolled as {identity.site}/{identity.device} at {identity.server}")
+    server = args.server or token.server
+    say(f"enrolling at {server} ...")
+    enrolled = enrol_device(config, token, server, args.name, _labels(args.label), replace=args.force)
+    identity = enrolled.identity
+    replaces = f"replaces {identity.device}, " if enrolled.replaced else ""
+    say(f"{replaces}enrolled as {identity.site}/{identity.device} at {identity.server}")
     if args.json:
-        print_json({"device": identity.device, "site": identity.site, "server": identity.server})
+        print_json({"device": identity.device, "site": identity.site, "server": identity.server,
+                    "replaced": enrolled.replaced})  # fmt: skip
     return 0
 
 

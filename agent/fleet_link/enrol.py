@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import msgspec
@@ -18,13 +19,21 @@ TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 64 * 1024
 
 
+@dataclass(frozen=True)
+class Enrolled:
+    """``replaced``: a device of this name was known; its former password opens nothing any more."""
+
+    identity: Identity
+    replaced: bool
+
+
 class _Problem(msgspec.Struct):
     detail: str = ""
 
 
 def enrol(
     token: EnrolmentToken, request: EnrolRequest, session: requests.Session, config: DownloadConfig, server: str
-) -> Identity:
+) -> Enrolled:
     """Use the token up at ``server``. Raises LinkError with the server's own words."""
     url = f"{server.rstrip('/')}/api/v1/enroll"
     try:
@@ -39,19 +48,20 @@ def enrol(
                         "is its address right (--server)?") from error  # fmt: skip
     if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
         raise LinkError(f"{server} refuses the enrolment ({status}): {_detail(body)}")
-    return _identity(body, server, token)
+    return _enrolled(body, server, token)
 
 
-def _identity(body: bytes, server: str, token: EnrolmentToken) -> Identity:
+def _enrolled(body: bytes, server: str, token: EnrolmentToken) -> Enrolled:
     del token  # its pins (root, CA) are checked here once signing and TLS exist
     try:
         answer = msgspec.json.decode(body, type=EnrolResponse)
         device_name(answer.device), device_name(answer.site, "site")
     except (msgspec.MsgspecError, UnicodeDecodeError, MalformedMessage) as error:
         raise LinkError(f"{server} answered the enrolment with something else ({error}): is it a mindfleet?") from error
-    return Identity(
+    identity = Identity(
         device=answer.device, site=answer.site, password=answer.password, server=server.rstrip("/"), mqtt=answer.mqtt
     )
+    return Enrolled(identity, answer.replaced)
 
 
 def _detail(body: bytes) -> str:

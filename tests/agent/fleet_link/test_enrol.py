@@ -11,12 +11,13 @@ import msgspec
 import pytest
 import requests
 
+from agent.__main__ import main
 from agent.config import DownloadConfig, LinkConfig
 from agent.disk import RealDisk
 from agent.errors import ConfigurationError, LinkError
 from agent.fleet_link.enrol import enrol
 from agent.fleet_link.identity import Identity, load_identity, save_identity
-from edge_contracts.enrolment import EnrolmentToken, EnrolRequest, EnrolResponse, MqttEndpoint
+from edge_contracts.enrolment import EnrolmentToken, EnrolRequest, EnrolResponse, MqttEndpoint, encode_token
 
 ANSWER = EnrolResponse(device="cam-1", site="lyon", password="s3cret", mqtt=MqttEndpoint(port=1883))
 TOKEN = EnrolmentToken(server="http://unused", secret="one-time")
@@ -47,7 +48,7 @@ def answering(status: int, body: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def try_enrol(url: str) -> Identity:
-    return enrol(TOKEN, EnrolRequest(secret=TOKEN.secret), requests.Session(), DownloadConfig(), url)
+    return enrol(TOKEN, EnrolRequest(secret=TOKEN.secret), requests.Session(), DownloadConfig(), url).identity
 
 
 def test_a_token_becomes_an_identity() -> None:
@@ -55,6 +56,24 @@ def test_a_token_becomes_an_identity() -> None:
         identity = try_enrol(url + "/")
     assert (identity.device, identity.site, identity.server) == ("cam-1", "lyon", url)
     assert msgspec.json.decode(got[0])["secret"] == "one-time"
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_force_takes_a_name_and_says_whose(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replaced: bool
+) -> None:  # fmt: skip
+    answer = msgspec.structs.replace(ANSWER, replaced=replaced)
+    token = tmp_path / "token"
+    with answering(201, msgspec.json.encode(answer)) as (url, got):
+        token.write_text(encode_token(EnrolmentToken(server=url, secret="one-time")))
+        force = ["--force"] if replaced else []
+        assert main(["enroll", "--data", str(tmp_path / "data"), "--token-file", str(token), "--json", *force]) == 0
+    assert msgspec.json.decode(got[0], type=EnrolRequest).replace is replaced
+    told = capsys.readouterr()
+    first, last = told.err.splitlines()
+    assert first == f"enrolling at {url} ..."
+    assert last.startswith("replaces cam-1, enrolled as lyon/cam-1" if replaced else "enrolled as lyon/cam-1")
+    assert msgspec.json.decode(told.out)["replaced"] is replaced
 
 
 def test_a_refusal_is_told_in_the_servers_words() -> None:
