@@ -3,7 +3,7 @@
 One request, lines of progress, one answer:
 
     -> {"verb": "install", "arguments": {"path": "/a/b.mindie", "allow_unsigned": true}}
-    <- {"progress": "downloading"}            any number
+    <- {"progress": "reading"}                any number
     <- {"answer": {...}}  or  {"error": "one line"}
 
 The socket has mode 0600: who may write to the data folder may command the daemon.
@@ -28,6 +28,7 @@ from edge_contracts.errors import ContractError
 _log = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 64 * 1024
 REQUEST_TIMEOUT_S = 10.0
+ENDED_EARLY = "the daemon ended before it answered: see its log"
 Progress = Callable[[str], None]
 Handler = Callable[[str, dict[str, Any], Progress], Any]
 """(verb, arguments, progress) -> what can be written as JSON. Raises AgentError."""
@@ -122,8 +123,8 @@ def ask_daemon(data_dir: Path, verb: str, arguments: dict[str, Any], progress: P
             return None
         except PermissionError as error:
             raise AgentError(f"{data_dir / 'control.sock'}: not allowed: run as the daemon's user") from error
-        _send(connection, Request(verb=verb, arguments=arguments))
-        with connection.makefile("rb") as lines:
+        with _daemon_errors(), connection.makefile("rb") as lines:
+            _send(connection, Request(verb=verb, arguments=arguments))
             for line in lines:
                 reply = msgspec.json.decode(line, type=Reply)
                 if reply.progress is not None:
@@ -132,7 +133,16 @@ def ask_daemon(data_dir: Path, verb: str, arguments: dict[str, Any], progress: P
                     raise AgentError(reply.error)
                 else:
                     return reply.answer if reply.answer is not None else {}
-    raise AgentError("the daemon ended before it answered: see its log")
+    raise AgentError(ENDED_EARLY)
+
+
+@contextlib.contextmanager
+def _daemon_errors() -> Iterator[None]:
+    """A daemon that dies leaves half a line or a reset connection."""
+    try:
+        yield
+    except (ConnectionError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise AgentError(ENDED_EARLY) from error
 
 
 def _read_request(connection: socket.socket) -> Request:

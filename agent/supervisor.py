@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from agent.clock import Clock
 from agent.config import AgentConfig
 from agent.control import ControlServer, Progress
@@ -34,7 +36,7 @@ from agent.update.install_once import committed_or_raise, wish_for_file
 from agent.update.live_serving import LiveServing
 from agent.update.probation import Probation
 from agent.update.records import DeviceState
-from agent.update.report import final_marks, reported, status_document
+from agent.update.report import final_marks, fleet_document, reported, status_document
 from agent.update.wishes import rollback_wish
 from agent.watchdog import WatchedWait
 from edge_contracts._version import __version__
@@ -211,6 +213,7 @@ class Daemon:
         """This thread: telemetry until the end, and the service manager's watchdog."""
         parts = self.parts
         parts.telemeter.start()
+        is_told = False
         while not watched.wait(self._stop, parts.config.telemetry.interval_s):
             try:
                 telemetry = parts.telemeter.read()
@@ -219,6 +222,12 @@ class Daemon:
             except AgentError as error:
                 _log.debug("no telemetry: %s", error)
                 continue
+            except (OSError, msgspec.MsgspecError) as error:
+                # A full disk, no descriptor left, or an engine that died in the middle of a message: it serves on.
+                _log.log(logging.DEBUG if is_told else logging.WARNING, "no telemetry: %s", error)
+                is_told = True
+                continue
+            is_told = False
             if parts.session is not None:
                 parts.session.telemetry(telemetry)
 
@@ -285,12 +294,19 @@ class Daemon:
         self.parts.inbox.put(WishFor(name, wish))
         return f"{name} goes back to {wish.version or 'no bundle'}"
 
+    def _fleet(self) -> dict[str, Any]:
+        session = self.parts.session
+        if session is None:
+            return fleet_document(enrolled=False, connected=False)
+        return fleet_document(enrolled=True, connected=session.connected, detail=session.link_detail)
+
     # --- commands on this machine -----------------------------------------------------------------------------------
 
     def _answer(self, verb: str, arguments: dict[str, Any], progress: Progress) -> Any:
         parts = self.parts
         if verb == "status":
-            return status_document(self.state(), arguments.get("model"), daemon=True)
+            document = status_document(self.state(), arguments.get("model"), daemon=True)
+            return {**document, "fleet": self._fleet()}
         if verb == "facts":
             return parts.tuning.facts()
         if verb == "install":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agent.doctor import device, installation, performance
+from agent.doctor import device, fleet, installation, performance
 from agent.doctor.facts import DoctorFacts
 from agent.doctor.finding import Finding, Severity
 
-CHECKS = (*installation.CHECKS, *device.CHECKS, *performance.CHECKS)
+CHECKS = (*installation.CHECKS, *device.CHECKS, *fleet.CHECKS, *performance.CHECKS)
 
 
 def diagnose(facts: DoctorFacts) -> list[Finding]:

@@ -28,6 +28,14 @@ class DiskFacts:
 
 
 @dataclass(frozen=True)
+class LinkFacts:
+    """The daemon's connection to its fleet, of an enrolled device. ``detail``: why there is none, where known."""
+
+    connected: bool
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
 class ModelFacts:
     """A model that is active. ``open_dims``: inputs with dimensions other than the batch that a request decides.
 
@@ -57,6 +65,7 @@ class DoctorFacts:
     pip_lines: Mapping[str, str] = field(default_factory=dict)
     clock: ClockFacts | None = None
     disk: DiskFacts | None = None
+    link: LinkFacts | None = None
     models: tuple[ModelFacts, ...] = ()
     own_cpus: float | None = None
     environ: Mapping[str, str] = field(default_factory=dict)

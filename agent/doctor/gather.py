@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 from agent.config import AgentConfig
 from agent.control import ask_daemon
 from agent.device_facts import DeviceFacts
-from agent.doctor.facts import ClockFacts, DiskFacts, DoctorFacts, ModelFacts
+from agent.doctor.facts import ClockFacts, DiskFacts, DoctorFacts, LinkFacts, ModelFacts
 from agent.errors import AgentError, BackendError
 from agent.fleet_link.identity import load_identity
 from edge_contracts import _version
@@ -46,7 +46,7 @@ def gather(config: AgentConfig, environ: Mapping[str, str], now_ms: Callable[[],
     return DoctorFacts(
         device=device, distributions=installed(), pip_lines=pip_lines(), clock=clock(config, now_ms),
         disk=disk(config.data_dir), models=models(config.data_dir, daemon), own_cpus=observation.get("own_cpus"),
-        environ=environ, has_daemon=daemon.is_running,
+        environ=environ, has_daemon=daemon.is_running, link=link(daemon),
     )  # fmt: skip
 
 
@@ -141,6 +141,14 @@ def ask(data_dir: Path) -> Daemon:
         return Daemon(status_document(read_state(data_dir), None, daemon=False), {}, is_running=False)
     except (AgentError, OSError):
         return Daemon({}, {}, is_running=False)
+
+
+def link(daemon: Daemon) -> LinkFacts | None:
+    """None: no daemon, not enrolled, or a daemon of an earlier version."""
+    fleet = daemon.status.get("fleet")
+    if not daemon.is_running or not fleet or not fleet.get("enrolled"):
+        return None
+    return LinkFacts(bool(fleet.get("connected")), fleet.get("detail"))
 
 
 def models(data_dir: Path, daemon: Daemon) -> tuple[ModelFacts, ...]:

@@ -68,6 +68,11 @@ class DeviceSession:
         """As the link says."""
         return self._link.connected
 
+    @property
+    def link_detail(self) -> str:
+        """Why there is no connection, in words; empty while there is one, or before the first attempt has ended."""
+        return self._link.detail
+
     def load(self) -> None:
         """What the server had not heard when the last run ended; before anything is reported."""
         self._outbox.load()

@@ -64,5 +64,9 @@ class Link(Protocol):
     def connected(self) -> bool:
         """Between on_connected and on_disconnected."""
 
+    @property
+    def detail(self) -> str:
+        """Why there is no connection, in words; empty while there is one."""
+
     def publish(self, topic: str, payload: bytes, *, retain: bool, confirmed: Callable[[], None]) -> bool:
         """Send once on the present connection; ``confirmed`` is called when the broker has it. False: not connected."""

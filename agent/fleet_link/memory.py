@@ -89,6 +89,10 @@ class MemoryLink:
     def connected(self) -> bool:
         return self._connected
 
+    @property
+    def detail(self) -> str:
+        return "" if self._connected else "the broker is away"
+
     def publish(self, topic: str, payload: bytes, *, retain: bool, confirmed: Callable[[], None]) -> bool:
         if not self._connected:
             return False

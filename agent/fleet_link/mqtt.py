@@ -30,6 +30,11 @@ _log = logging.getLogger(__name__)
 STOP_WAIT_S = 2.0
 STOPPED = "stopped"
 MAX_INFLIGHT = 100
+REFUSED = "refused"
+NOT_AUTHORIZED = ("Not authorized", "Bad user name or password")
+UNKNOWN_IDENTITY = (
+    "the server no longer accepts this identity: enrol again (mindie enroll), or another device took its name"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,8 @@ class MqttLink:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._connection: _Connection | None = None
-        self._complained = False
+        self._complained: set[str] = set()
+        self._outage = ""
 
     def start(self, listener: Listener) -> None:
         self._thread = threading.Thread(target=self._run, args=(listener,), name="fleet-link", daemon=True)
@@ -77,6 +83,11 @@ class MqttLink:
         connection = self._connection
         return connection is not None and connection.ready
 
+    @property
+    def detail(self) -> str:
+        """Why there is no connection, in words; empty while there is one, or before the first attempt has ended."""
+        return "" if self.connected else self._outage
+
     def publish(self, topic: str, payload: bytes, *, retain: bool, confirmed: Callable[[], None]) -> bool:
         connection = self._connection
         return connection is not None and connection.publish(topic, payload, retain, confirmed)
@@ -90,7 +101,7 @@ class MqttLink:
             if self._stopping.is_set():
                 return
             wait_s = self._pacing.wait_s(ended)
-            self._complain(address, ended, reason, wait_s)
+            self._complain(address, failure_of(ended, reason), reason, wait_s)
             if self._pacing.news_of_takeover():
                 listener.on_takeover(
                     f"{self._config.takeover_sessions} connections in a row were ended by the broker within "
@@ -106,7 +117,7 @@ class MqttLink:
             if connection.open(address):
                 started = self._clock.monotonic()
                 _log.info("connected to the broker at %s", address)
-                self._complained = False
+                self._complained, self._outage = set(), ""
                 connection.serve()
         finally:
             connection.close()
@@ -114,12 +125,33 @@ class MqttLink:
         lasted_s = self._clock.monotonic() - started
         return Ended(lasted_s, connection.was_ready, connection.closed_by_broker), connection.reason
 
-    def _complain(self, address: Address, ended: Ended, reason: str, wait_s: float) -> None:
-        """Once per outage at WARNING, the rest at DEBUG: a broker that is away for a week does not fill the log."""
-        level = logging.DEBUG if self._complained else logging.WARNING
-        what = "lost the broker at" if ended.accepted else "cannot reach the broker at"
-        _log.log(level, "%s %s (%s); next attempt in %.1f s", what, address, reason, wait_s)
-        self._complained = True
+    def _complain(self, address: Address, failure: str, reason: str, wait_s: float) -> None:
+        """At WARNING once per outage and kind of failure, the rest at DEBUG: a broker that is away for a week does not
+        fill the log, and one that is back and refuses is news.
+        """
+        level = logging.DEBUG if failure in self._complained else logging.WARNING
+        self._outage = f"{failure} {address} ({reason})"
+        _log.log(level, "%s; next attempt in %.1f s", self._outage, wait_s)
+        self._complained.add(failure)
+
+
+def failure_of(ended: Ended, reason: str) -> str:
+    """The kind of failure, as the beginning of a sentence that goes on with the broker's address. Pure."""
+    if reason.startswith(REFUSED):
+        return "refused by the broker at"
+    return "lost the broker at" if ended.accepted else "cannot reach the broker at"
+
+
+def words_of(code: ReasonCode) -> str:
+    """Paho's words; MQTT 3.1.1 has no reason for an end, which paho calls unspecified. Pure."""
+    text = str(code)
+    return "connection closed by the broker" if text == "Unspecified error" else text
+
+
+def refusal_of(code: ReasonCode) -> str:
+    """Why the broker did not let us in. Pure."""
+    text = str(code)
+    return f"{REFUSED}: {UNKNOWN_IDENTITY}" if text in NOT_AUTHORIZED else f"{REFUSED}: {text}"
 
 
 class _Connection:
@@ -243,7 +275,7 @@ class _Connection:
 
     def _on_connect(self, client: paho.Client, _data: Any, _flags: Any, code: ReasonCode, *_more: Any) -> None:
         if code.is_failure:
-            self.end(f"refused: {code}")
+            self.end(refusal_of(code))
         else:
             client.subscribe(topics.device_down_filter(self._account.site, self._account.device), qos=1)
 
@@ -260,7 +292,7 @@ class _Connection:
 
     def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, code: ReasonCode, *_more: Any) -> None:
         self.closed_by_broker = not self.reason and code.is_failure and str(code) != "Keep alive timeout"
-        self.end(str(code))
+        self.end(words_of(code))
 
     def _on_publish(self, _client: paho.Client, _data: Any, mid: int, code: ReasonCode, *_more: Any) -> None:
         if not code.is_failure:

@@ -42,6 +42,11 @@ def status_document(state: DeviceState, name: str | None, *, daemon: bool) -> di
     return {**top, "daemon": daemon, "desired_version": state.desired_version, "models": models}
 
 
+def fleet_document(*, enrolled: bool, connected: bool, detail: str = "") -> dict[str, Any]:
+    """`mindie status --json`, key "fleet". ``detail``: why an enrolled device is not connected, where that is known."""
+    return {"enrolled": enrolled, "connected": connected, "detail": detail or None}
+
+
 def _model(model: ModelState) -> ReportedModel:
     deployment = model.deployment
     assert deployment is not None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,25 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="--data"), data_lock(tmp_path / "file" / "data"):
         pass
+
+
+@pytest.mark.parametrize("half", [b"", b'{"answer": {"mod', b'{"progress": "x"}\n\xff', b"[1]\n"])
+def test_a_daemon_that_dies_in_the_middle_of_a_line_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: bytes
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("control.sock")
+        listener.listen(1)
+
+        def die() -> None:
+            connection, _ = listener.accept()
+            connection.recv(4096)
+            connection.sendall(half)
+            connection.close()
+
+        dying = threading.Thread(target=die)
+        dying.start()
+        with pytest.raises(AgentError, match="the daemon ended before it answered"):
+            ask_daemon(tmp_path, "work", {}, lambda _: None)
+        dying.join()

@@ -16,6 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
+from agent.disk import RealDisk
+from agent.fleet_link.identity import Identity, save_identity
+from edge_contracts.enrolment import MqttEndpoint
 from tests.agent.cli.mindie import document, mindie, refused, running
 from tests.agent.serving.running import wait_for
 from tests.simulators import bundle_factory
@@ -179,3 +182,23 @@ def test_the_cpus_are_inherited_by_every_child(tmp_path: Path) -> None:
         assert daemon.port
         for process in [psutil.Process(daemon.process.pid), *family(daemon.process.pid)]:
             assert process.cpu_affinity() == [cpu]
+
+
+def test_an_enrolled_device_without_its_fleet_says_so_in_status_and_doctor(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert document(mindie("status", "--data", data, "--json"))["fleet"] == {
+        "enrolled": False, "connected": False, "detail": None
+    }  # fmt: skip
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        closed = taken.getsockname()[1]
+    who = Identity(device="cam-1", site="lyon", password="x", server="http://127.0.0.1:1",
+                   mqtt=MqttEndpoint(port=closed))  # fmt: skip
+    save_identity(data, who, RealDisk())
+    assert "fleet: NOT connected: no daemon runs" in mindie("status", "--data", data).stdout
+    with running(data, environ=QUICK) as daemon:
+        daemon.wait_for("cannot reach the broker")
+        fleet = document(mindie("status", "--data", data, "--json"))["fleet"]
+        assert (fleet["enrolled"], fleet["connected"]) == (True, False)
+        assert f"cannot reach the broker at 127.0.0.1:{closed}" in fleet["detail"]
+        told = json.loads(mindie("doctor", "--data", data, "--json").stdout)
+        assert "fleet-not-connected" in [finding["code"] for finding in told["findings"]]

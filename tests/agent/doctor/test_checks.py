@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.doctor.diagnose import CHECKS, diagnose, has_fault
-from agent.doctor.facts import ClockFacts, DiskFacts, DoctorFacts, ModelFacts
+from agent.doctor.facts import ClockFacts, DiskFacts, DoctorFacts, LinkFacts, ModelFacts
 from agent.doctor.finding import Finding, Severity
 from edge_contracts.capabilities import (
     Accelerator,
@@ -191,3 +191,17 @@ def test_hints_come_after_faults_and_are_no_fault() -> None:
 
 def test_every_check_says_in_its_docstring_what_it_is_about() -> None:
     assert all(check.__doc__ for check in CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("link", "code"),
+    [
+        (LinkFacts(False, "refused by the broker at fleet:1883 (refused: the server no longer accepts this identity)"),
+         "fleet-refuses"),
+        (LinkFacts(False, "cannot reach the broker at fleet:1883 (timed out)"), "fleet-not-connected"),
+        (LinkFacts(False), None),
+        (LinkFacts(True), None),
+    ],
+)  # fmt: skip
+def test_an_enrolled_device_without_its_fleet_is_told(link: LinkFacts, code: str | None) -> None:
+    assert codes(link=link, has_daemon=True) == ([code] if code else [])

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from paho.mqtt.client import convert_connack_rc_to_reason_code
+from paho.mqtt.enums import ConnackCode
 
 from agent.clock import SystemClock
 from agent.config import LinkConfig
 from agent.fleet_link.link import Link
-from agent.fleet_link.mqtt import Address, MqttLink
+from agent.fleet_link.mqtt import Address, MqttLink, failure_of, refusal_of
+from agent.fleet_link.pacing import Ended
 from fleet.broker.broker import BrokerAddress, DeviceAccount
 from fleet.broker.child_broker import ChildBroker, Limits
 from fleet.broker.embedded import NatsDialect, embedded_broker
@@ -62,6 +65,9 @@ class BrokerRig:
         opened = connection._client.socket()
         assert opened is not None
         opened.shutdown(socket.SHUT_RDWR)
+
+    def take_identity_away(self) -> None:
+        self._rig.broker.set_accounts([])
 
     def crash(self) -> None:
         self._rig.crash()
@@ -142,6 +148,42 @@ def test_a_broker_that_never_answers_is_left_after_the_timeout(tmp_path: Path) -
         assert not device.session.connected
         for close in accepted:
             close()
+
+
+@pytest.mark.nats
+def test_an_identity_that_is_taken_away_is_told_again_and_in_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
+    require(NatsDialect())
+    rig = BrokerRig(
+        embedded_broker(tmp_path / "nats", BrokerAddress("127.0.0.1", 0), limits=Limits(port_grace_s=0.1))
+    )  # fmt: skip
+    device = Device(rig, tmp_path / "a")
+    device.start()
+    try:
+        eventually(lambda: device.session.connected)
+        assert device.session.link_detail == ""
+        rig.take_identity_away()
+        eventually(lambda: "no longer accepts this identity" in device.session.link_detail)
+        warnings = [r.getMessage() for r in caplog.records if r.name == "agent.fleet_link.mqtt" and r.levelno >= 30]
+        assert "refused by the broker" in warnings[-1]
+        assert len([text for text in warnings if "no longer accepts" in text]) == 1
+        assert not any("Unspecified" in text for text in warnings)
+    finally:
+        device.session.stop()
+        rig.close()
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_refused_log_in_names_the_ways_out(number: int) -> None:
+    told = refusal_of(convert_connack_rc_to_reason_code(ConnackCode(number)))
+    assert "mindie enroll" in told
+    assert failure_of(Ended(0.1, False, True), told) == "refused by the broker at"
+
+
+def test_a_broker_that_is_full_is_not_taken_for_a_lost_identity() -> None:
+    told = refusal_of(convert_connack_rc_to_reason_code(ConnackCode.CONNACK_REFUSED_SERVER_UNAVAILABLE))
+    assert "identity" not in told
 
 
 class _One:
