@@ -176,6 +176,8 @@ class Demo:
         failed = [row for row in rollout["devices"] if row["error_code"] == "golden_mismatch"]
         if [row["device"] for row in failed] != [row["device"] for row in rollout["devices"] if row["wave"] == 1]:
             raise NotSeen("the first wave's device did not refuse the damaged bundle for its golden outputs")
+        if not all("goldens" in (row["reason"] or "") for row in failed) or "goldens" not in (rollout.get("why") or ""):
+            raise NotSeen("the rollout does not say why the damaged bundle was refused")
         if rollout["state"] == "succeeded" or any(row["state"] == "committed" for row in rollout["devices"]):
             raise NotSeen("the rollout of the damaged bundle did not stop")
         if lost or any(set(by_version) != {GOOD} for by_version in answers.values()):

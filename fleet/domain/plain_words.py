@@ -34,6 +34,11 @@ def threads_of(options: Mapping[str, OptionValue]) -> int | None:
     return int(threads) if isinstance(threads, int | float) else None
 
 
+def has_choice(evidence: ChoiceEvidence) -> bool:
+    """Whether a candidate was chosen at all; evidence of a refusal has a chosen one without a runtime."""
+    return bool(evidence.chosen.runtime) and evidence.chosen.status == "chosen"
+
+
 def short_choice(evidence: ChoiceEvidence) -> str:
     """For example "onnxruntime int8, 1 thread: 1.62x ORT default"; the evidence itself says why at length."""
     chosen = evidence.chosen
@@ -44,7 +49,10 @@ def short_choice(evidence: ChoiceEvidence) -> str:
 
 
 def shortened(reason: str | None, evidence: ChoiceEvidence | None) -> str | None:
-    """``reason`` with the long words of the choice, where it repeats them, replaced by the short ones."""
-    if reason is None or evidence is None or not evidence.why:
+    """``reason`` with the long words of the choice, where it repeats them, replaced by the short ones.
+
+    A device that found nothing to choose says why in the same place: those words stay.
+    """
+    if reason is None or evidence is None or not evidence.why or not has_choice(evidence):
         return reason
     return reason.replace(evidence.why, short_choice(evidence))

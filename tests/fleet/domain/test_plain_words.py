@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_contracts.evidence import CandidateEvidence, ChoiceEvidence
 from fleet.domain.plain_words import count, short_choice, shortened, significant, state_text
 from tests.simulators.fleet_client import evidence
 
@@ -33,3 +34,9 @@ def test_a_reason_that_repeats_the_choice_is_shortened_and_another_is_kept() -> 
 def test_words_have_no_marks_of_the_api_and_one_is_singular() -> None:
     assert state_text("rolled_back") == "rolled back"
     assert (count(1, "device"), count(3000, "device")) == ("1 device", "3,000 devices")
+
+
+def test_the_reason_of_a_device_that_found_nothing_to_choose_is_kept_whole() -> None:
+    nobody = CandidateEvidence(name="none", variant="", runtime="", precision="", status="refused", reason="all wrong")
+    refused = ChoiceEvidence(chosen=nobody, why="every variant answers the goldens wrongly")
+    assert shortened(refused.why, refused) == "every variant answers the goldens wrongly"
