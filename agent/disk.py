@@ -14,13 +14,14 @@ from typing import Protocol
 
 PRIVATE = 0o600
 PUBLIC = 0o644
+PRIVATE_FOLDER = 0o700
 
 
 class Disk(Protocol):
     """All methods raise OSError (disk full, read-only) and leave nothing half done that looks whole."""
 
     def replace(self, path: Path, data: bytes, mode: int = PUBLIC) -> None:
-        """``path`` holds exactly ``data``; folders above it are made."""
+        """``path`` holds exactly ``data``; folders above it are made, private."""
 
     def append(self, path: Path, data: bytes) -> None:
         """``data`` at the end of ``path``. A power cut may leave a part of it: readers check."""
@@ -42,7 +43,7 @@ class RealDisk:
     """tmp + fsync + rename + fsync of the folder."""
 
     def replace(self, path: Path, data: bytes, mode: int = PUBLIC) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         temporary = path.with_name(f".{path.name}.tmp")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
@@ -59,7 +60,7 @@ class RealDisk:
         sync_folder(path.parent)
 
     def append(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         with path.open("ab") as file:
             file.write(data)
             file.flush()
@@ -67,7 +68,7 @@ class RealDisk:
 
     def publish(self, built: Path, path: Path) -> None:
         sync_tree(built)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         built.rename(path)
         sync_folder(path.parent)
 
@@ -92,6 +93,17 @@ class RealDisk:
             folder = folder.parent
         space = os.statvfs(folder)
         return space.f_bavail * space.f_frsize
+
+
+def make_private(folder: Path) -> None:
+    """The folder is there; what was missing of it and above it is the owner's alone, whatever the umask allows others.
+
+    Raises OSError.
+    """
+    if folder.is_dir() or folder == folder.parent:
+        return
+    make_private(folder.parent)
+    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.clock import Clock
+from agent.disk import make_private
 from agent.errors import AgentError
 from agent.hardware import cpu_list
 from agent.hardware.sysfs import Machine, this_machine
@@ -143,7 +144,7 @@ class LiveTuning:
         cache = self._ground.data_dir / "cache"
         work = cache / "tuning"
         shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
+        make_private(work)
         return SelectionTools(
             cache_dir=cache, work_dir=work, clock=self._ground.clock.monotonic, is_canceled=is_canceled,
             limits=TrialLimits(reserve_mb=self._ground.reserve_mb),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent.disk import make_private
 from agent.hardware.budget import threads_of
 from edge_contracts.capabilities import Capabilities, topology_key
 
@@ -51,7 +52,7 @@ def keep_figures(data_dir: Path, facts: Capabilities) -> None:
     )
     folder = data_dir / "cache"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         temporary = folder / f".{FILE_NAME}.{os.getpid()}.tmp"
         temporary.write_bytes(msgspec.json.encode(figures))
         temporary.replace(folder / FILE_NAME)

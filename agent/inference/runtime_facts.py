@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent.disk import make_private
 from agent.inference.lookup import backend_names
 from agent.inference.process_end import signal_text
 from edge_contracts.capabilities import RuntimeFact, RuntimeStatus
@@ -122,7 +123,7 @@ def _read_cache(cache_file: Path | None, key: str) -> list[RuntimeFact] | None:
 
 def _write_cache(cache_file: Path, content: _CachedFacts) -> None:
     try:
-        cache_file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(cache_file.parent)
         temporary = cache_file.with_name(f".{cache_file.name}.{os.getpid()}.tmp")
         temporary.write_bytes(msgspec.json.encode(content))
         temporary.replace(cache_file)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent.disk import make_private
 from edge_contracts.evidence import ChoiceEvidence
 
 MAX_CHOICES = 100
@@ -39,7 +40,7 @@ class ChoiceCache:
     def keep(self, choice: CachedChoice) -> None:
         """Store it under its evidence's fingerprint. A full disk only costs the cache."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
             file = self._folder / f"{choice.evidence.fingerprint}.json"
             temporary = file.with_suffix(f".{os.getpid()}.tmp")
             temporary.write_bytes(msgspec.json.encode(choice))

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent.disk import make_private
+
 POWER_RETURNS = 2
 MAX_ENTRIES = 500
 
@@ -112,7 +114,7 @@ class Quarantine:
     def _save(self, *, sync: bool = True) -> None:
         """A disk that takes nothing costs the memory of this file, not the choice."""
         with contextlib.suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._file.parent)
             temporary = self._file.with_name(f".{self._file.name}.tmp")
             with temporary.open("wb") as file:
                 file.write(msgspec.json.encode(self._content))

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
+from agent.disk import make_private
 from agent.errors import SelectionCanceled, TrialError
 from agent.inference.process_end import signal_text
 from agent.selection.trial_protocol import Phase, RunReply, TrialRequest, TrialResult
@@ -39,7 +40,7 @@ def start_trial(
     log = request_file.with_suffix(".log")
     variables = {"OPENBLAS_NUM_THREADS": "1", **(os.environ if environ is None else environ)}
     try:
-        request_file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(request_file.parent)
         request_file.write_bytes(msgspec.json.encode(request))
         with log.open("wb") as stderr:
             process = subprocess.Popen(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent.disk import make_private
 from agent.errors import SelectionCanceled, UpdateInterrupted
 from agent.inference.bundle_folder import BundleFolder
 from agent.selection.choice import choose, distrust
@@ -84,7 +85,7 @@ class MeasuredSelection:
     def _tools(self, progress: Progress, interrupt: Interrupt) -> SelectionTools:
         work = self._cache_dir / "work"
         shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
+        make_private(work)
         return SelectionTools(
             cache_dir=self._cache_dir, work_dir=work, clock=self.monotonic, progress=progress,
             is_canceled=interrupt, limits=TrialLimits(reserve_mb=self.reserve_mb),

@@ -18,7 +18,7 @@ from typing import IO, TypeVar
 import msgspec
 
 from agent.config import DownloadConfig
-from agent.disk import Disk
+from agent.disk import Disk, make_private
 from agent.errors import SourceFailed, UpdateError, UpdateInterrupted
 from agent.update.blob_source import BlobSource, Stream
 from agent.update.effects import Interrupt, Progress
@@ -103,7 +103,7 @@ class Downloader:
                 raise WrongBytes(f"{source.name}: bytes of {blob} have changed")
             with _disk_errors(self._slots.downloads):
                 built = _Part(self._slots.downloads, blob, len(data)).path
-                built.parent.mkdir(parents=True, exist_ok=True)
+                make_private(built.parent)
                 built.write_bytes(data)
                 self._slots.add(blob, built, hashed=True)
             return data
@@ -202,7 +202,7 @@ class _Part:
 
     def note(self, tag: str | None) -> None:
         """Remember the tag; losing it costs nothing but the resume."""
-        self._note.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self._note.parent)
         self._note.write_bytes(msgspec.json.encode(PartNote(tag)))
 
     def resume(self) -> tuple[int, hashlib._Hash]:

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent.disk import Disk
+from agent.disk import Disk, make_private
 from agent.inference.bundle_folder import BundleFolder, open_bundle_folder
 from agent.update.records import DeviceState
 from edge_contracts import oci
@@ -174,14 +174,14 @@ class Slots:
 
     def _fill(self, building: Path, bundle: Bundle, index_bytes: bytes, variants: list[Variant]) -> None:
         metadata = building / "metadata"
-        metadata.mkdir(parents=True)
+        make_private(metadata)
         (building / "index.json").write_bytes(index_bytes)
         for blob in {blob.digest for blob in bundle.metadata_blobs}:
             self._disk.link(self.blob_path(blob), metadata / blob.removeprefix("sha256:"))
         self._disk.link(self.blob_path(bundle.goldens.digest), building / "goldens.bin")
         for variant in variants:
             place = building / "variants" / variant.name
-            place.mkdir(parents=True)
+            make_private(place)
             for file in variant.files:
                 self._disk.link(self.blob_path(file.digest), place / file.path)
 

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from agent.disk import make_private
 from agent.errors import BackendError
 from agent.inference.compiled_cache import compiled_key, cpu_identity, prune, touch
 from agent.inference.foreign_errors import translated
@@ -52,7 +53,7 @@ def may_be_kept(file: Path) -> bool:
 def _open_and_keep(onnxruntime: Any, file: Path, settings: Any, providers: list[Any], kept: Path) -> Any:
     building = kept.with_suffix(f".{os.getpid()}.tmp")
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        make_private(kept.parent)
         settings.optimized_model_filepath = str(building)
     except OSError:
         return onnxruntime.InferenceSession(str(file), settings, providers=providers)
