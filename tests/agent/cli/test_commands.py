@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -139,3 +140,18 @@ def test_a_bug_is_one_line_and_its_traceback_comes_on_request(tmp_path: Path) ->
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     refused(mindie("status", environ={"PYTHONPATH": path}), "internal error: ZeroDivisionError", "MINDEDGE_DEBUG=1")
     assert "Traceback" in mindie("status", environ={"PYTHONPATH": path, "MINDEDGE_DEBUG": "1"}).stderr
+
+
+def test_a_failure_with_json_is_one_document_with_the_same_words_and_exit_status(tmp_path: Path) -> None:
+    for code, words in [
+        (1, ["status", "--data", tmp_path, "--model", "digits"]),
+        (1, ["install", tmp_path / "gone.mindie", "--data", tmp_path]),
+        (2, ["enroll", "--data", tmp_path]),
+    ]:
+        result = mindie(*words, "--json", environ={"MINDEDGE_TOKEN": ""})
+        line = refused(result, code=code)
+        assert result.stdout.count("\n") == 1
+        assert line == "mindie: " + json.loads(result.stdout)["error"]
+        assert mindie(*words, environ={"MINDEDGE_TOKEN": ""}).stdout == ""
+    wrong = mindie("status", "--json", "--nonsense")
+    assert (wrong.returncode, list(json.loads(wrong.stdout))) == (2, ["error"])
