@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from examples.demo.commands import CommandFailed
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         demo.run()
         status = 0
         if args.keep:
-            _keep(fleet, narrator)
+            _keep(fleet, narrator, lambda: _print_facts(args.json, demo, True, ""))
     except (CommandFailed, NotSeen) as error:
         reason = str(error)
         narrator.warn(f"FAILED: {reason}")
@@ -53,19 +54,26 @@ def main(argv: list[str] | None = None) -> int:
         narrator.warn(f"FAILED: {reason}")
     if status == 0:
         narrator.say(f"All seen, nothing left running. {narrator.seconds:.0f} s.")
-    if args.json:
-        outcome = {"passed": status == 0, "reason": reason, "seconds": round(narrator.seconds, 1)}
-        print(json.dumps({**outcome, **demo.facts}, indent=2))
+    if not (args.keep and status == 0):
+        _print_facts(args.json, demo, status == 0, reason)
     if status != 1 and args.work is None:
         shutil.rmtree(work, ignore_errors=True)
     return status
 
 
-def _keep(fleet: FleetInSmall, narrator: Narrator) -> None:
+def _print_facts(as_json: bool, demo: Demo, passed: bool, reason: str) -> None:
+    if as_json:
+        outcome = {"passed": passed, "reason": reason, "seconds": round(demo.narrator.seconds, 1)}
+        print(json.dumps({**outcome, **demo.facts}, indent=2), flush=True)
+
+
+def _keep(fleet: FleetInSmall, narrator: Narrator, print_facts: Callable[[], None]) -> None:
+    """Wait for Ctrl-C; a program that asked for the facts gets them while the fleet is up."""
     token = fleet.server_data / "operator.token"
     narrator.say("The fleet stays up. In another terminal:")
     narrator.say(f"   .venv/bin/mindfleet tui --server {fleet.url} --token-file {token}")
     narrator.say("Ctrl-C here ends it.")
+    print_facts()
     with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
 
