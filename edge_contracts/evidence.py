@@ -19,8 +19,9 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CandidateEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One candidate. status: "chosen", "raced" (measured, not best), "halved" (dropped during the race), "refused"
-    (cannot run here or wrong answers), "quarantined" (crashed, hung or ran out of memory). ``reason`` in plain words.
+    """One candidate. status: "chosen", "raced" (measured, not best), "halved" (dropped during the race), "not_tried"
+    (never measured; earlier agents said "halved"), "refused" (cannot run here or wrong answers), "quarantined"
+    (crashed, hung or ran out of memory). ``reason`` in plain words.
     """
 
     name: str

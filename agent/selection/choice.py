@@ -231,7 +231,8 @@ class _Choice:
         ledger.chosen(winner.name, final.latency, "")
         why = why_chosen(
             objective, winner, heats.table, ledger.counts(), heats.rounds,
-            decided=heats.decided, ran_out_of_time=heats.ran_out_of_time, budget_s=budget_s,
+            measured=ledger.measured_count, decided=heats.decided,
+            ran_out_of_time=heats.ran_out_of_time, budget_s=budget_s,
         )  # fmt: skip
         chosen = ledger.chosen(winner.name, final.latency, why)
         default = final.baselines.get(DEFAULT_BASELINE)

@@ -10,7 +10,8 @@ _BASELINE_WORDS = {
 }
 _HEADS = {
     "raced": "measured to the end, not the best",
-    "halved": "dropped during the race or not tried",
+    "halved": "dropped during the race",
+    "not_tried": "not tried",
     "refused": "refused",
     "quarantined": "in quarantine on this device",
 }

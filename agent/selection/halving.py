@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.selection.slower import slower
 from agent.selection.statistics import RatioBounds, Rounds, common_rounds, pooled, ratio_bounds, statistic
 
 MARGIN_AT_RUNG = {3: 1.25, 6: 1.10, 12: 1.03, 24: 1.01, 48: 1.01, 96: 1.01}
@@ -66,8 +67,8 @@ def is_decided(table: list[Standing]) -> bool:
 def drop_text(standing: Standing, leader: Standing, rounds_done: int) -> str:
     """Why it went, in plain words."""
     return (
-        f"{standing.behind.ratio:.2f} times as slow as {leader.name} after {rounds_done} rounds "
-        f"(at least {standing.behind.low:.2f} with 95 % confidence)"
+        f"{slower(standing.behind.ratio, leader.name)} after {rounds_done} rounds "
+        f"(at least {slower(standing.behind.low)} with 95 % confidence)"
     )
 
 

@@ -16,6 +16,7 @@ from agent.selection.objective import drops_on_the_way, race_fraction
 from agent.selection.race import Contender, RaceOutcome, RacePlan, run_race
 from agent.selection.request import RaceView, SelectionRequest, SelectionTools
 from agent.selection.schedule import Schedule, expansion
+from agent.selection.slower import slower
 from agent.selection.statistics import RatioBounds
 from agent.selection.trial_pool import Opened, Rejected, TrialPool
 from edge_contracts.capabilities import Capabilities
@@ -153,7 +154,7 @@ class Heats:
             self._let_go(name)
         while len(self.table) > max(1, self._fitting([]) - 1) and not self.reopens:
             last = self.table.pop()
-            self._ledger.halved(last.name, f"{last.behind.ratio:.2f} times as slow as the leader; memory had no room")
+            self._ledger.halved(last.name, f"{slower(last.behind.ratio, 'the leader')}; memory had no room")
             self._let_go(last.name)
 
     def fail(self, name: str, error: TrialError) -> None:

@@ -12,7 +12,7 @@ from agent.selection.statistics import quantile
 from agent.selection.trial_pool import Opened, Rejected
 from edge_contracts.evidence import CandidateEvidence, Latency
 
-_ORDER = {"chosen": 0, "raced": 1, "halved": 2, "refused": 3, "quarantined": 4}
+_ORDER = {"chosen": 0, "raced": 1, "halved": 2, "not_tried": 3, "refused": 4, "quarantined": 5}
 
 
 class Ledger:
@@ -28,8 +28,8 @@ class Ledger:
         self.disturbed: list[str] = []
 
     def untried(self, entrant: Entrant, reason: str) -> None:
-        """It was never opened, or opened and not raced."""
-        self._lines.setdefault(entrant.name, entrant.evidence("halved", reason))
+        """It was never measured."""
+        self._lines.setdefault(entrant.name, entrant.evidence("not_tried", reason))
 
     def opened(self, opened: Opened) -> None:
         """It answered right."""
@@ -83,6 +83,11 @@ class Ledger:
     def lines(self) -> list[CandidateEvidence]:
         """All, the chosen first, the measured by p90, then the refused."""
         return sorted(self._lines.values(), key=lambda line: (_ORDER.get(line.status, 9), _p90(line), line.name))
+
+    @property
+    def measured_count(self) -> int:
+        """Number of lines with a time."""
+        return sum(line.latency is not None for line in self._lines.values())
 
     def counts(self) -> Mapping[str, int]:
         """Number of lines by status."""

@@ -13,7 +13,9 @@ MAX_LINES = 14
 NAME_COLUMNS = 36
 PERIOD_S = 0.15
 CLEAR_LINE, CLEAR_BELOW = "\x1b[2K", "\x1b[0J"
-_MARKS = {"racing": " ", "chosen": "*", "raced": " ", "halved": "-", "refused": "x", "quarantined": "!"}
+_MARKS = {
+    "racing": " ", "chosen": "*", "raced": " ", "halved": "-", "not_tried": "-", "refused": "x", "quarantined": "!",
+}  # fmt: skip
 
 
 class LiveDisplay:

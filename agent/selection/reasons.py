@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.selection.halving import EQUAL_WITHIN, Standing
+from agent.selection.slower import slower
 from edge_contracts.evidence import CandidateEvidence
 
 _STATISTIC = {"latency": "p90", "throughput": "mean time", "memory": "p90"}
@@ -18,21 +19,23 @@ def raced_text(standing: Standing, winner: Standing, objective: str) -> str:
     if ratio <= 1 + EQUAL_WITHIN:
         return f"within 1 % of {winner.name}, which uses no more threads"
     if standing.behind.low <= 1.0:
-        return f"{ratio:.2f} times as slow as {winner.name}, within the noise"
-    return f"{ratio:.2f} times as slow as {winner.name}"
+        return f"{slower(ratio, winner.name)}, within the noise"
+    return slower(ratio, winner.name)
 
 
 def why_chosen(
     objective: str, winner: Standing, table: Sequence[Standing], counts: Mapping[str, int], rounds: int,
-    *, decided: bool, ran_out_of_time: bool, budget_s: float,
+    *, measured: int, decided: bool, ran_out_of_time: bool, budget_s: float,
 ) -> str:  # fmt: skip
-    """One or two sentences. ``table``: those that were in the race to its end, best first."""
-    measured = counts.get("chosen", 0) + counts.get("raced", 0) + counts.get("halved", 0)
-    text = f"{winner.name}: {_merit(objective, winner, table)} of {measured} candidates in {rounds} interleaved rounds"
+    """One or two sentences. ``table``: those that were in the race to its end, best first. ``measured``: how many have
+    a time.
+    """
+    text = f"{winner.name}: {_merit(objective, winner, table)} of {measured} measured candidates "
+    text += f"in {rounds} interleaved rounds"
     rivals = [standing for standing in table if standing.name != winner.name]
     if rivals:
         rival = rivals[0]
-        text += f"; next {rival.name}, {rival.score / winner.score:.2f} times as slow" if winner.score > 0 else ""
+        text += f"; next {rival.name}, {slower(rival.score / winner.score)}" if winner.score > 0 else ""
     if table and table[0].name != winner.name and objective != "memory":
         text += f"; {table[0].name} is less than 1 % faster with more threads"
     out = [f"{counts[status]} {status}" for status in ("refused", "quarantined") if counts.get(status)]
@@ -46,7 +49,7 @@ def why_chosen(
 
 def switched_text(old: str, ratio: float) -> str:
     """Why the winner of the race was not taken after all."""
-    return f"won the race, but was {ratio:.2f} times as slow as tuned ONNX Runtime in the final run ({old})"
+    return f"won the race, but was {slower(ratio, 'tuned ONNX Runtime')} in the final run ({old})"
 
 
 def failure_code(lines: Sequence[CandidateEvidence], wrong: Sequence[str], crashed: Sequence[str]) -> str:
@@ -54,7 +57,8 @@ def failure_code(lines: Sequence[CandidateEvidence], wrong: Sequence[str], crash
     ran = {line.name for line in lines if line.latency is not None or line.accuracy is not None} - set(wrong)
     if wrong and not ran:
         return "golden_mismatch"
-    if crashed and not wrong and all(line.status in ("quarantined", "halved") for line in lines if line.options):
+    never_ran = ("quarantined", "halved", "not_tried")
+    if crashed and not wrong and all(line.status in never_ran for line in lines if line.options):
         return "crash"
     if not any(line.options for line in lines):
         return "incompatible"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.selection.candidates import Entrant, is_baseline_variant
+from agent.selection.slower import slower
 from agent.selection.statistics import RatioBounds
 
 OUT_OF_REACH = 2.2
@@ -60,7 +61,7 @@ def expansion(
             continue
         for_baseline = is_baseline_variant(entrant.variant) and entrant.rank < TUNED_OPTIONS
         if bounds.low > reach and not for_baseline:
-            reason = f"not tried: {entrant.variant.name} is {bounds.ratio:.1f} times as slow as the leader"
+            reason = f"not tried: {entrant.variant.name} is {slower(bounds.ratio, 'the leader')}"
             hopeless.append((entrant, reason))
             continue
         wanted.append((bounds.ratio * (1 + RANK_WEIGHT * entrant.rank), entrant))

@@ -174,7 +174,7 @@ class Downloader:
             have += len(chunk)
             if have - told >= PROGRESS_BYTES:
                 told = have
-                progress(f"downloading {part.blob[7:19]}: {have / 1e6:.1f} of {part.size / 1e6:.1f} MB")
+                progress(f"{part.blob[7:19]}: {have / 1e6:.1f} of {part.size / 1e6:.1f} MB")
             _stop_if(interrupt)
             if self._config.max_bytes_per_s:
                 due_s = (have - before) / self._config.max_bytes_per_s

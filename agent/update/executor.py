@@ -180,7 +180,7 @@ class Executor:
         def progress(text: str) -> None:
             self._on_progress(deployment.wish.deployment, text)
 
-        progress(deployment.state.value)
+        progress(progress_word(deployment))
         job = Job(name, deployment.wish, self._state.model(name), progress, interrupt)
         try:
             return self._work(job, deployment)
@@ -237,8 +237,7 @@ class Executor:
         except OSError as error:
             self._disk_refused(before, name, outcome, error)
             return
-        _log.info("%s %s: %s%s", name, deployment.wish.version, deployment.state.value,
-                  f" ({deployment.reason})" if deployment.reason else "")  # fmt: skip
+        _log.info("%s", move_text(name, deployment))
 
     def _write(self, state: DeviceState, name: str) -> None:
         before, deployment = self._state.model(name), state.model(name).deployment
@@ -368,3 +367,18 @@ def _cut_outcome(deployment: Deployment, reason: str) -> Outcome:
     if deployment.state in SUSPECT and times > MAX_POWER_RETURNS:
         return Outcome(Event.POWER_LOST_AGAIN, f"{reason} {times} times while {deployment.state.value}", "crash")
     return Outcome(Event.POWER_RETURNED)
+
+
+def move_text(name: str, deployment: Deployment) -> str:
+    """A line of the log: where the deployment has come to. Pure."""
+    wish, state = deployment.wish, deployment.state
+    if wish.digest is None and state is S.COMMITTED:
+        return f"{name}: removed" + (f" ({wish.why})" if wish.why else "")
+    version = f" {wish.version}" if wish.version else ""
+    return f"{name}{version}: {state.value}" + (f" ({deployment.reason})" if deployment.reason else "")
+
+
+def progress_word(deployment: Deployment) -> str:
+    """What is being done, for who waits for it: a file on this machine is not downloaded. Pure."""
+    is_reading = deployment.state is S.DOWNLOADING and deployment.wish.source is not None
+    return "reading" if is_reading else deployment.state.value

@@ -106,8 +106,9 @@ class Steps:
             if not self._slots.has(blob, size)
         }
         self._check_space(bundle, sum(missing.values()))
+        verb = "downloading" if job.wish.source is None else "reading"
         for position, (blob, size) in enumerate(sorted(missing.items(), key=lambda item: item[1])):
-            job.progress(f"downloading {position + 1} of {len(missing)} files ({size / 1e6:.2f} MB)")
+            job.progress(f"{verb} {position + 1} of {len(missing)} files ({size / 1e6:.2f} MB)")
             self._downloader.blob(sources, blob, size, job.progress, job.interrupt)
         return Outcome(Event.DOWNLOADED)
 

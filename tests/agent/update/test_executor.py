@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.update.executor import move_text, progress_word
 from agent.update.inbox import Cancel, Desire, WishFor, Worse
 from agent.update.install_once import check_file, wish_for_file
+from agent.update.records import Deployment, Wish
 from agent.update.wishes import rollback_wish
 from edge_contracts.capabilities import Capabilities, RuntimeFact
 from edge_contracts.deployment import DeploymentState
@@ -61,6 +63,27 @@ def test_the_states_are_gone_through_in_order(rig: Rig, bundles: dict[str, Path]
     assert [deployment.state.value for deployment in states if deployment is not None] == [
         "queued", "downloading", "verifying", "installing", "probing", "trial", "committed",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("is_local", "word"), [(True, "reading"), (False, "downloading")])
+def test_a_file_on_this_machine_is_read_and_one_of_the_fleet_downloaded(
+    is_local: bool, word: str
+) -> None:  # fmt: skip
+    wish = Wish(deployment="d", version="1.0.0", digest="x", source="/a/b.mindie" if is_local else None)
+    assert progress_word(Deployment(wish=wish, state=S.DOWNLOADING, queued_ms=0, since_ms=0)) == word
+    assert progress_word(Deployment(wish=wish, state=S.PROBING, queued_ms=0, since_ms=0)) == "probing"
+
+
+@pytest.mark.parametrize(
+    ("wish", "state", "text"),
+    [
+        (Wish(deployment="d", version=None, digest=None), S.COMMITTED, "digits: removed"),
+        (Wish(deployment="d", version=None, digest=None), S.FAILED, "digits: failed (why)"),
+        (Wish(deployment="d", version="1.0.0", digest="x"), S.COMMITTED, "digits 1.0.0: committed (why)"),
+    ],
+)
+def test_the_log_tells_a_removal_in_words(wish: Wish, state: DeploymentState, text: str) -> None:
+    assert move_text("digits", Deployment(wish=wish, state=state, queued_ms=0, since_ms=0, reason="why")) == text
 
 
 def test_an_unsigned_bundle_is_rejected_unless_that_is_allowed(rig: Rig, bundles: dict[str, Path]) -> None:
