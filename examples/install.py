@@ -25,9 +25,9 @@ def main() -> int:
     folder, extras = Path(sys.argv[1]), sys.argv[2]
     python = folder / "bin" / "python"
     if not python.exists():
-        print(f"[install] new virtual environment {folder}", flush=True)
+        _say(f"new virtual environment {folder}")
         venv.create(folder, with_pip=True)
-    print(f"[install] pip install -e '.[{extras}]'", flush=True)
+    _say(f"pip install -e '.[{extras}]'")
     return _run([str(python), "-m", "pip", "install", "--disable-pip-version-check", "-e", f"{ROOT}[{extras}]"])
 
 
@@ -43,16 +43,21 @@ def _run(command: list[str]) -> int:
         done.set()
     if status:
         print("\n".join(last[-15:]), file=sys.stderr)
-        print("[install] pip failed; the lines above say why", file=sys.stderr)
+        _say("pip failed; the lines above say why")
     else:
-        print(f"[install] done in {time.monotonic() - started:.0f} s", flush=True)
+        _say(f"done in {time.monotonic() - started:.0f} s")
     return status
+
+
+def _say(text: str) -> None:
+    """On stderr: what runs after the install keeps stdout to itself."""
+    print(f"[install] {text}", file=sys.stderr, flush=True)
 
 
 def _heartbeat(done: threading.Event, lines: list[str], started: float) -> None:
     while not done.wait(SILENCE_S):
         latest = next((line for line in reversed(lines) if line.strip() and "WARNING" not in line), "starting pip")
-        print(f"[install] {time.monotonic() - started:4.0f} s  {latest.strip()[:100]}", flush=True)
+        _say(f"{time.monotonic() - started:4.0f} s  {latest.strip()[:100]}")
 
 
 if __name__ == "__main__":
